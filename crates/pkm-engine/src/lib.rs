@@ -1,0 +1,1 @@
+//! What one can ask of notes, in plain data.

@@ -1,0 +1,1 @@
+//! Nearest keys to a vector, under a filter.

@@ -1,0 +1,1 @@
+//! Notes on disk, the one truth: SQLite schema, postings, vectors, jobs.

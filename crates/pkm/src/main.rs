@@ -1,0 +1,2 @@
+//! The `pkm` binary.
+fn main() {}
