@@ -1,0 +1,1 @@
+//! Cuts a note into passages along its Markdown structure.

@@ -1,0 +1,1 @@
+//! Turns a file's bytes into text, never lossy in silence.

@@ -1,0 +1,1 @@
+//! Reads a Markdown folder for import and writes one for export.

@@ -1,0 +1,1 @@
+//! Front matter and titles of Markdown notes.
