@@ -1,0 +1,242 @@
+//! What can go wrong between a model on disk and a vector.
+
+use std::path::PathBuf;
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a model could not be described, fetched, loaded or run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The folder of the model, or a file in it, is not there.
+    #[error("model `{model}` is not complete: `{path}` is missing; hint: {hint}")]
+    Missing {
+        /// Name of the model.
+        model: String,
+        /// The first file that is missing.
+        path: PathBuf,
+        /// What to do about it.
+        hint: String,
+    },
+    /// A file of a model is not what the manifest says.
+    #[error("model file `{path}` {damage}; hint: {hint}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        damage: Damage,
+        /// What to do about it.
+        hint: String,
+    },
+    /// A file of a model cannot be read as what it should be.
+    #[error("model file `{path}` cannot be read as {format}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
+        format: &'static str,
+        /// What the reader said.
+        #[source]
+        source: Cause,
+    },
+    /// A manifest is not usable.
+    #[error("manifest of `{name}`: {fault}")]
+    Manifest {
+        /// Name of the model, as far as it is known.
+        name: String,
+        /// What is wrong with it.
+        fault: ManifestFault,
+    },
+    /// A device was asked for that this build cannot drive.
+    #[error(
+        "this build cannot run on `{device}`; hint: build with `cargo build --features {feature}`"
+    )]
+    DeviceNotBuilt {
+        /// The device asked for.
+        device: String,
+        /// The cargo feature that adds it.
+        feature: &'static str,
+    },
+    /// A device that this build could drive does not start.
+    #[error("device `{device}` cannot be used")]
+    Device {
+        /// The device asked for.
+        device: String,
+        /// What the driver said.
+        #[source]
+        source: Cause,
+    },
+    /// The model could not run.
+    #[error("model `{model}` failed on {n_texts} texts")]
+    Inference {
+        /// Name of the model.
+        model: String,
+        /// How many texts were in the call.
+        n_texts: usize,
+        /// What the backend said.
+        #[source]
+        source: Cause,
+    },
+    /// The model ran and gave something that must not be stored.
+    #[error("model `{model}` gave a vector that {fault}")]
+    BadVector {
+        /// Name of the model.
+        model: String,
+        /// What is wrong with the vector.
+        fault: VectorFault,
+    },
+    /// The model cannot be fetched by this program, only by other means.
+    #[error("model `{model}` is not on the hub; hint: {hint}")]
+    NotOnHub {
+        /// Name of the model.
+        model: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// The hub cannot be reached, or a download broke off.
+    #[error("cannot download `{file}` of model `{model}` from {endpoint}; hint: {hint}")]
+    Download {
+        /// Name of the model.
+        model: String,
+        /// The file that was being fetched.
+        file: String,
+        /// The hub's address.
+        endpoint: String,
+        /// What to do about it.
+        hint: String,
+        /// What the connection said.
+        #[source]
+        source: Cause,
+    },
+    /// The file system refused something.
+    #[error("cannot {doing} `{path}`")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// What is wrong with a model file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// It has no bytes.
+    #[error("is empty")]
+    Empty,
+    /// It is too short or too long.
+    #[error("has {found} bytes, the manifest says {expected}")]
+    Size {
+        /// Bytes on disk.
+        found: u64,
+        /// Bytes it should have.
+        expected: u64,
+    },
+    /// Its bytes are others than those that were pinned or announced.
+    #[error("has {algorithm} {found}, expected {expected}")]
+    Checksum {
+        /// Which digest was compared.
+        algorithm: &'static str,
+        /// The digest of what is on disk.
+        found: String,
+        /// The digest it should have.
+        expected: String,
+    },
+    /// It lacks a tensor that the architecture needs.
+    #[error("has no tensor `{name}`")]
+    NoTensor {
+        /// The tensor.
+        name: String,
+    },
+    /// A tensor has another shape than the architecture needs.
+    #[error("has a tensor `{name}` of shape {found:?}, expected {expected:?}")]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// Its shape in the file.
+        found: Vec<usize>,
+        /// The shape it should have.
+        expected: Vec<usize>,
+    },
+    /// Its settings and the manifest's disagree.
+    #[error("says `{setting}` is {found}, expected {expected}")]
+    Setting {
+        /// The setting.
+        setting: &'static str,
+        /// The file's value.
+        found: String,
+        /// The value that would fit.
+        expected: String,
+    },
+}
+
+/// What is wrong with a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestFault {
+    /// It is no TOML, or a field is missing, unknown or of the wrong type.
+    #[error("{message}")]
+    Syntax {
+        /// The parser's words.
+        message: String,
+    },
+    /// The name would not make a folder of its own.
+    #[error("the name may only hold a-z, 0-9, `-`, `_` and `.`, and not begin with `.`")]
+    Name,
+    /// A file name leads out of the model's folder.
+    #[error("file name `{file}` leads out of the model's folder")]
+    FileEscapes {
+        /// The file name.
+        file: String,
+    },
+    /// A needed file is not listed.
+    #[error("no `{file}` among the files")]
+    FileMissing {
+        /// The file name.
+        file: &'static str,
+    },
+    /// A checksum is not 64 lower-case hex digits.
+    #[error("sha256 of `{file}` is not 64 lower-case hex digits")]
+    Checksum {
+        /// The file whose checksum it is.
+        file: String,
+    },
+    /// A number is out of range.
+    #[error("`{field}` is {value}, which no model has")]
+    Number {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: usize,
+    },
+}
+
+/// What is wrong with a vector.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VectorFault {
+    /// A component is infinite or not a number.
+    #[error("holds a value that is not finite")]
+    NotFinite,
+    /// Its length is not 1.
+    #[error("has length {norm}, expected 1")]
+    NotUnit {
+        /// Its length.
+        norm: f32,
+    },
+    /// All components are the same.
+    #[error("has the same value in every component")]
+    Constant,
+    /// It has another number of components than the model.
+    #[error("has {found} components, expected {expected}")]
+    Dimension {
+        /// Its components.
+        found: usize,
+        /// The model's.
+        expected: usize,
+    },
+}
