@@ -1,8 +1,9 @@
 //! What can go wrong with notes on disk, by what the caller can do about it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use rusqlite::{ErrorCode, ffi};
 
 use crate::{NoteId, PassageHash, Revision};
 
@@ -160,3 +161,65 @@ pub enum Error {
 
 /// A result of the store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong inside a transaction, before it is known what was being done.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Sql(rusqlite::Error),
+    Known(Error),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<rusqlite::types::FromSqlError> for Fault {
+    fn from(error: rusqlite::types::FromSqlError) -> Self {
+        Self::Sql(error.into())
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Known(error)
+    }
+}
+
+impl Fault {
+    /// Whether waiting and doing it all again can help.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Self::Sql(error) if matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+        ))
+    }
+
+    /// The public error, for the file at `path`.
+    pub(crate) fn while_doing(self, doing: &'static str, path: &Path) -> Error {
+        let source = match self {
+            Self::Known(error) => return error,
+            Self::Sql(source) => source,
+        };
+        let Some(failure) = source.sqlite_error() else {
+            return Error::Sqlite { doing, source };
+        };
+        match failure.code {
+            ErrorCode::DiskFull => Error::DiskFull { doing },
+            // The index of the log could not grow.
+            ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => {
+                Error::DiskFull { doing }
+            }
+            ErrorCode::ReadOnly => Error::ReadOnly {
+                path: path.to_owned(),
+            },
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Error::Corrupt {
+                path: path.to_owned(),
+                detail: source.to_string(),
+            },
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Error::Busy { doing },
+            _ => Error::Sqlite { doing, source },
+        }
+    }
+}

@@ -3,19 +3,28 @@
 //! Everything that a note needs changes in one transaction, and a write that was
 //! acknowledged survives the death of the process and of the machine.
 
+mod change;
 mod check;
+mod chunk;
 mod error;
+mod filter;
+mod history;
 mod id;
 mod job;
+mod key;
 mod keyword;
 mod note;
+mod open;
+mod pending;
 mod read;
+mod schema;
 mod store;
 mod vector;
 mod write;
 
 pub mod analyze;
 
+pub use change::Changes;
 pub use check::{Problem, Repaired};
 pub use error::{Error, Result};
 pub use id::{ChunkId, NoteId, PassageHash, Revision};
@@ -26,5 +35,6 @@ pub use note::{
     NoteRevision, NoteState, NoteSummary, Passage, Purged, RevisionSummary, Sort, Source,
     SourceEntry, TrashSummary, TrashedNote, Written,
 };
+pub use pending::{Counts, FailedPassage, PendingPassage};
 pub use store::{Access, Store};
-pub use vector::{Changes, Counts, FailedPassage, FingerprintCount, PendingPassage};
+pub use vector::FingerprintCount;

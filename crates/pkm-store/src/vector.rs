@@ -1,44 +1,9 @@
-//! Vectors by passage and fingerprint, and the changes that an index must follow.
+//! Vectors by passage and fingerprint: storing, loading, dropping.
 
-use std::ops::Range;
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use crate::{ChunkId, NoteId, PassageHash, Result, Store};
-
-/// A passage that has no vector of a fingerprint yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingPassage {
-    /// What its vector will be kept under.
-    pub hash: PassageHash,
-    /// The first chunk with this passage; pass the last one on to get the next batch.
-    pub chunk_id: ChunkId,
-    /// That chunk's note.
-    pub note_id: NoteId,
-    /// The note's title.
-    pub title: String,
-    /// Headings above the chunk, outermost first.
-    pub heading_path: Vec<String>,
-    /// The chunk's text.
-    pub text: String,
-    /// Tokens of the passage as counted when it was cut.
-    pub n_tokens: usize,
-}
-
-/// How much there is, and how much of it has a vector of a fingerprint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Live notes.
-    pub n_notes: usize,
-    /// Their chunks.
-    pub n_chunks: usize,
-    /// Chunks with a vector.
-    pub n_indexed: usize,
-    /// Chunks without one that were not given up.
-    pub n_pending: usize,
-    /// Chunks whose passage was given up.
-    pub n_failed: usize,
-    /// Notes in the trash.
-    pub n_trashed: usize,
-}
+use crate::error::Fault;
+use crate::{ChunkId, Error, NoteId, PassageHash, Result, Store, change};
 
 /// Vectors of one fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,60 +16,18 @@ pub struct FingerprintCount {
     pub n_vectors: usize,
 }
 
-/// A passage that was given up, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FailedPassage {
-    /// The passage.
-    pub hash: PassageHash,
-    /// Why.
-    pub reason: String,
-}
-
-/// What an index has to do to be up to date.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Changes {
-    /// Nothing.
-    UpToDate,
-    /// Load everything anew: it is too far behind, or vectors were dropped.
-    Reload,
-    /// Insert `added` (replacing what has the same key), take `removed` out, and ask from `seq` on.
-    Apply {
-        /// Chunks with their vectors.
-        added: Vec<(ChunkId, Vec<f32>)>,
-        /// Chunks that are gone; some may never have been in the index.
-        removed: Vec<ChunkId>,
-        /// The new position.
-        seq: i64,
-    },
-}
+/// How far a vector's length may be from 1.
+const MAX_LENGTH_ERROR: f64 = 1e-3;
 
 impl Store {
-    /// Up to `limit` distinct passages without a vector of `fingerprint`, those given up left
-    /// out, in the order of their first chunk, from after chunk `after`
-    /// ([`ChunkId::default`] to begin). A worker is finished when a pass from the beginning
-    /// gives nothing.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be read.
-    pub fn pending_passages(
-        &self,
-        fingerprint: &str,
-        after: ChunkId,
-        limit: usize,
-    ) -> Result<Vec<PendingPassage>> {
-        let _ = (fingerprint, after, limit);
-        todo!()
-    }
-
     /// Stores vectors of `dim` dimensions made by `fingerprint`, all or none. One that is
-    /// already there is replaced. Returns the number stored.
+    /// already there is replaced; one whose passage no live or trashed note has any more is
+    /// left out. Returns the number stored.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidVector`](crate::Error::InvalidVector) for one that is not finite, not of
-    /// length 1 or has another number of dimensions;
-    /// [`Error::Dimension`](crate::Error::Dimension) when the fingerprint's vectors have
+    /// [`Error::InvalidVector`] for one that is not finite, not of length 1, constant, or has
+    /// another number of dimensions; [`Error::Dimension`] when the fingerprint's vectors have
     /// another number.
     pub fn put_vectors(
         &self,
@@ -112,49 +35,41 @@ impl Store {
         dim: usize,
         vectors: &[(PassageHash, Vec<f32>)],
     ) -> Result<usize> {
-        let _ = (fingerprint, dim, vectors);
-        todo!()
-    }
-
-    /// Gives a passage up for `fingerprint`, so that it is not pending any more.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written.
-    pub fn mark_failed(&self, fingerprint: &str, hash: PassageHash, reason: &str) -> Result<()> {
-        let _ = (fingerprint, hash, reason);
-        todo!()
-    }
-
-    /// Makes every passage that was given up pending again. Returns how many there were.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written.
-    pub fn clear_failed(&self, fingerprint: &str) -> Result<usize> {
-        let _ = fingerprint;
-        todo!()
-    }
-
-    /// Up to `limit` passages of live chunks that were given up.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be read.
-    pub fn failed_passages(&self, fingerprint: &str, limit: usize) -> Result<Vec<FailedPassage>> {
-        let _ = (fingerprint, limit);
-        todo!()
-    }
-
-    /// How much there is and how much of it is indexed; remembered until the next write, so
-    /// cheap enough for every search.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be read.
-    pub fn counts(&self, fingerprint: &str) -> Result<Counts> {
-        let _ = fingerprint;
-        todo!()
+        for (hash, vector) in vectors {
+            if let Some(why) = fault_in(vector, dim) {
+                return Err(Error::InvalidVector { hash: *hash, why });
+            }
+        }
+        self.write("storing vectors", |tx| {
+            let id = fingerprint_for(tx, fingerprint, dim)?;
+            let mut wanted = tx.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM chunk WHERE passage_hash = ?1)
+                     OR EXISTS (SELECT 1 FROM trashed_passage WHERE passage_hash = ?1)",
+            )?;
+            let mut put = tx.prepare_cached(
+                "INSERT INTO vector (passage_hash, fingerprint_id, vector) VALUES (?1, ?2, ?3)
+                 ON CONFLICT DO UPDATE SET vector = excluded.vector",
+            )?;
+            let mut unfail = tx.prepare_cached(
+                "DELETE FROM failed_passage WHERE passage_hash = ?1 AND fingerprint_id = ?2",
+            )?;
+            let mut log = tx.prepare_cached(
+                "INSERT INTO vector_change (chunk_id, fingerprint_id)
+                 SELECT id, ?2 FROM chunk WHERE passage_hash = ?1",
+            )?;
+            let mut n_stored = 0;
+            for (hash, vector) in vectors {
+                if !wanted.query_row([hash.0], |row| row.get(0))? {
+                    continue;
+                }
+                put.execute(params![hash.0, id, to_blob(vector)])?;
+                unfail.execute(params![hash.0, id])?;
+                log.execute(params![hash.0, id])?;
+                n_stored += 1;
+            }
+            change::prune(tx)?;
+            Ok(n_stored)
+        })
     }
 
     /// Every fingerprint that has vectors, the one with most first.
@@ -163,18 +78,47 @@ impl Store {
     ///
     /// When the file cannot be read.
     pub fn fingerprints(&self) -> Result<Vec<FingerprintCount>> {
-        todo!()
+        self.read("counting vectors", |tx| {
+            let mut query = tx.prepare_cached(
+                "SELECT f.name, f.dim, count(*) FROM vector v
+                 JOIN fingerprint f ON f.id = v.fingerprint_id
+                 GROUP BY f.id ORDER BY count(*) DESC, f.name",
+            )?;
+            let counts = query.query_map([], |row| {
+                Ok(FingerprintCount {
+                    fingerprint: row.get(0)?,
+                    dim: crate::chunk::size(row, 1)?,
+                    n_vectors: crate::chunk::size(row, 2)?,
+                })
+            })?;
+            Ok(counts.collect::<rusqlite::Result<_>>()?)
+        })
     }
 
     /// Drops the vectors and the failures of every fingerprint not in `keep`. Returns the
-    /// number of vectors dropped. Their indexes are told to reload.
+    /// number of vectors dropped. An index of theirs is told to reload.
     ///
     /// # Errors
     ///
     /// When the file cannot be written.
     pub fn drop_vectors_except(&self, keep: &[&str]) -> Result<usize> {
-        let _ = keep;
-        todo!()
+        self.write("dropping old vectors", |tx| {
+            let known: Vec<(i64, String)> = tx
+                .prepare_cached("SELECT id, name FROM fingerprint")?
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            let mut n_dropped = 0;
+            for (id, _) in known
+                .iter()
+                .filter(|(_, name)| !keep.contains(&name.as_str()))
+            {
+                n_dropped += tx.execute("DELETE FROM vector WHERE fingerprint_id = ?1", [id])?;
+                tx.execute("DELETE FROM fingerprint WHERE id = ?1", [id])?;
+                // Moves the sequence on, so that an index of this fingerprint asks what happened.
+                change::log(tx, ChunkId::default(), Some(*id))?;
+            }
+            Ok(n_dropped)
+        })
     }
 
     /// The vectors of a note's chunks, in the order of the chunks; chunks without one are
@@ -184,45 +128,146 @@ impl Store {
     ///
     /// When the file cannot be read.
     pub fn vectors_of(&self, id: NoteId, fingerprint: &str) -> Result<Vec<(ChunkId, Vec<f32>)>> {
-        let _ = (id, fingerprint);
-        todo!()
+        self.read("reading vectors", |tx| {
+            let mut query = tx.prepare_cached(
+                "SELECT c.id, v.vector FROM chunk c
+                 JOIN vector v ON v.passage_hash = c.passage_hash
+                 JOIN fingerprint f ON f.id = v.fingerprint_id
+                 WHERE c.note_id = ?1 AND f.name = ?2 ORDER BY c.ordinal",
+            )?;
+            let vectors = query.query_map(params![id.0, fingerprint], |row| {
+                Ok((ChunkId(row.get(0)?), from_column(row, 1)?))
+            })?;
+            Ok(vectors.collect::<rusqlite::Result<_>>()?)
+        })
     }
 
-    /// Gives every live chunk's vector of `fingerprint` to `take`, and returns the position
-    /// from which [`vector_changes`](Self::vector_changes) goes on. One state of the store,
-    /// whole.
+    /// Gives every live chunk's vector of `fingerprint` to `take`, ascending by chunk, and
+    /// returns the position from which [`vector_changes`](Self::vector_changes) goes on. One
+    /// state of the store, whole.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read.
+    /// When the file cannot be read. `take` may have been given vectors by then; should SQLite
+    /// have to begin anew, it is given them again.
     pub fn load_vectors(
         &self,
         fingerprint: &str,
         take: &mut dyn FnMut(ChunkId, &[f32]),
     ) -> Result<i64> {
-        let _ = (fingerprint, take);
-        todo!()
-    }
-
-    /// What has changed for an index of `fingerprint` that is at position `since`.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be read.
-    pub fn vector_changes(&self, fingerprint: &str, since: i64) -> Result<Changes> {
-        let _ = (fingerprint, since);
-        todo!()
-    }
-
-    /// The position of the last change; cheap enough for every search.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be read.
-    pub fn change_seq(&self) -> Result<i64> {
-        todo!()
+        self.read("loading vectors", |tx| {
+            let seq = change::last(tx)?;
+            let Some(Fingerprint { id, .. }) = find_fingerprint(tx, fingerprint)? else {
+                return Ok(seq);
+            };
+            let mut query = tx.prepare_cached(
+                "SELECT c.id, v.vector FROM chunk c
+                 JOIN vector v ON v.passage_hash = c.passage_hash AND v.fingerprint_id = ?1
+                 ORDER BY c.id",
+            )?;
+            let mut rows = query.query([id])?;
+            let mut vector = Vec::new();
+            while let Some(row) = rows.next()? {
+                vector.clear();
+                vector.extend(floats(row.get_ref(1)?.as_blob()?));
+                take(ChunkId(row.get(0)?), &vector);
+            }
+            Ok(seq)
+        })
     }
 }
 
-#[expect(dead_code, reason = "placeholder until the bodies land")]
-type Unused = Range<usize>;
+/// A row of `fingerprint`.
+pub(crate) struct Fingerprint {
+    pub(crate) id: i64,
+    pub(crate) dim: Option<usize>,
+    pub(crate) since_seq: i64,
+}
+
+pub(crate) fn find_fingerprint(
+    tx: &Transaction<'_>,
+    name: &str,
+) -> Result<Option<Fingerprint>, Fault> {
+    Ok(tx
+        .prepare_cached("SELECT id, dim, since_seq FROM fingerprint WHERE name = ?1")?
+        .query_row([name], |row| {
+            let dim: Option<i64> = row.get(1)?;
+            Ok(Fingerprint {
+                id: row.get(0)?,
+                dim: dim.and_then(|dim| usize::try_from(dim).ok()),
+                since_seq: row.get(2)?,
+            })
+        })
+        .optional()?)
+}
+
+/// The number of a fingerprint, made if it is new.
+pub(crate) fn intern_fingerprint(tx: &Transaction<'_>, name: &str) -> Result<i64, Fault> {
+    if let Some(found) = find_fingerprint(tx, name)? {
+        return Ok(found.id);
+    }
+    tx.prepare_cached("INSERT INTO fingerprint (name, since_seq) VALUES (?1, ?2)")?
+        .execute(params![name, change::last(tx)?])?;
+    Ok(tx.last_insert_rowid())
+}
+
+/// The number of a fingerprint whose vectors have `dim` dimensions from now on.
+fn fingerprint_for(tx: &Transaction<'_>, name: &str, dim: usize) -> Result<i64, Fault> {
+    let known = find_fingerprint(tx, name)?.and_then(|found| found.dim);
+    match known {
+        Some(expected) if expected != dim => {
+            let fingerprint = name.to_owned();
+            return Err(Error::Dimension {
+                fingerprint,
+                expected,
+                found: dim,
+            }
+            .into());
+        }
+        _ => {}
+    }
+    let id = intern_fingerprint(tx, name)?;
+    if known.is_none() {
+        tx.prepare_cached("UPDATE fingerprint SET dim = ?2 WHERE id = ?1")?
+            .execute([id, dim as i64])?;
+    }
+    Ok(id)
+}
+
+/// What is wrong with a vector, if anything, as the end of a sentence that begins with "the
+/// vector".
+pub(crate) fn fault_in(vector: &[f32], dim: usize) -> Option<String> {
+    if vector.len() != dim {
+        return Some(format!("has {} dimensions, not {dim}", vector.len()));
+    }
+    if vector.iter().any(|x| !x.is_finite()) {
+        return Some("is not finite".to_owned());
+    }
+    let length = vector
+        .iter()
+        .map(|x| f64::from(*x).powi(2))
+        .sum::<f64>()
+        .sqrt();
+    if (length - 1.0).abs() > MAX_LENGTH_ERROR {
+        return Some(format!("has length {length:.4}, not 1"));
+    }
+    if dim > 1 && vector.iter().all(|x| *x == vector[0]) {
+        return Some("is constant".to_owned());
+    }
+    None
+}
+
+fn to_blob(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+fn floats(blob: &[u8]) -> impl Iterator<Item = f32> {
+    blob.as_chunks()
+        .0
+        .iter()
+        .map(|bytes| f32::from_le_bytes(*bytes))
+}
+
+pub(crate) fn from_column(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<f32>> {
+    Ok(floats(row.get_ref(column)?.as_blob()?).collect())
+}

@@ -1,24 +1,70 @@
 //! Every change to a note: one transaction each.
 
 use jiff::Timestamp;
+use rusqlite::{OptionalExtension, Transaction, named_params, params};
 
-use crate::{Chunking, Deleted, Edit, NewNote, NoteId, Purged, Result, Revision, Store, Written};
+use crate::chunk;
+use crate::error::Fault;
+use crate::key::{clean_folder, clean_tags, from_micros, micros, text_key, to_json};
+use crate::{
+    Chunking, Deleted, Edit, Error, NewNote, NoteId, NoteState, Purged, Result, Revision, Source,
+    Store, Written,
+};
 
 impl Store {
     /// Adds a note with its chunks and postings.
     ///
     /// # Errors
     ///
-    /// [`Error::SourceTaken`](crate::Error::SourceTaken),
-    /// [`Error::InvalidChunk`](crate::Error::InvalidChunk), or when the file cannot be written.
+    /// [`Error::SourceTaken`], [`Error::InvalidChunk`], or when the file cannot be written.
     pub fn add_note(
         &self,
         note: &NewNote,
         chunking: Chunking<'_>,
         now: Timestamp,
     ) -> Result<Written> {
-        let _ = (note, chunking, now);
-        todo!()
+        let state = NoteState {
+            title: note.title.clone(),
+            content: note.content.clone(),
+            tags: clean_tags(&note.tags),
+            folder: clean_folder(&note.folder),
+            source: note.source.clone(),
+        };
+        let updated_at = micros(note.updated_at.unwrap_or(now));
+        let created_at = micros(note.created_at.unwrap_or(now)).min(updated_at);
+        self.write("adding a note", |tx| {
+            refuse_taken(tx, None, state.source.as_ref())?;
+            tx.prepare_cached(
+                "INSERT INTO note (title, title_key, folder, folder_key, revision, created_at,
+                                   updated_at, chunked_by, source_root, source_path, source_hash,
+                                   size_bytes, content)
+                 VALUES (:title, :title_key, :folder, :folder_key, 1, :created_at, :updated_at,
+                         :chunked_by, :root, :path, :hash, :size_bytes, :content)",
+            )?
+            .execute(named_params! {
+                ":title": state.title,
+                ":title_key": text_key(&state.title),
+                ":folder": state.folder,
+                ":folder_key": text_key(&state.folder),
+                ":created_at": created_at,
+                ":updated_at": updated_at,
+                ":chunked_by": chunking.by,
+                ":root": state.source.as_ref().map(|source| &source.root),
+                ":path": state.source.as_ref().map(|source| &source.path),
+                ":hash": state.source.as_ref().map(|source| source.hash),
+                ":size_bytes": state.content.len() as i64,
+                ":content": state.content,
+            })?;
+            let id = NoteId(tx.last_insert_rowid());
+            put_tags(tx, id, &state.tags)?;
+            chunk::insert(tx, id, &state, chunking)?;
+            Ok(Written {
+                id,
+                revision: 1,
+                updated_at: from_micros(updated_at),
+                changed: true,
+            })
+        })
     }
 
     /// Gives a note a new state; the former one goes to its history. A state equal to the
@@ -26,12 +72,26 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`](crate::Error::Conflict) when the note is not at the expected
-    /// revision, [`Error::NotFound`](crate::Error::NotFound),
-    /// [`Error::Trashed`](crate::Error::Trashed), and those of [`add_note`](Self::add_note).
+    /// [`Error::Conflict`] when the note is not at the expected revision,
+    /// [`Error::NotFound`], [`Error::Trashed`], and those of [`add_note`](Self::add_note).
     pub fn update_note(&self, id: NoteId, edit: Edit<'_>, now: Timestamp) -> Result<Written> {
-        let _ = (id, edit, now);
-        todo!()
+        let state = NoteState {
+            tags: clean_tags(&edit.state.tags),
+            folder: clean_folder(&edit.state.folder),
+            ..edit.state.clone()
+        };
+        self.write("changing a note", |tx| {
+            let present = Present::live(tx, id)?;
+            present.expect(edit.expected)?;
+            if present.state.source != state.source {
+                refuse_taken(tx, Some(id), state.source.as_ref())?;
+                put_source(tx, id, state.source.as_ref())?;
+            }
+            if present.is_like(&state) {
+                return Ok(present.written(false));
+            }
+            present.move_on(tx, &state, edit.chunking, now)
+        })
     }
 
     /// Gives a note other chunks of the same state. False, and nothing done, when the note is
@@ -39,15 +99,26 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidChunk`](crate::Error::InvalidChunk), or when the file cannot be written.
+    /// [`Error::InvalidChunk`], or when the file cannot be written.
     pub fn rechunk_note(
         &self,
         id: NoteId,
         revision: Revision,
         chunking: Chunking<'_>,
     ) -> Result<bool> {
-        let _ = (id, revision, chunking);
-        todo!()
+        self.write("cutting a note into chunks", |tx| {
+            let Some(present) = Present::find(tx, id)? else {
+                return Ok(false);
+            };
+            if present.deleted_at.is_some() || present.revision != revision {
+                return Ok(false);
+            }
+            chunk::remove(tx, id)?;
+            chunk::insert(tx, id, &present.state, chunking)?;
+            tx.prepare_cached("UPDATE note SET chunked_by = ?2 WHERE id = ?1")?
+                .execute(params![id.0, chunking.by])?;
+            Ok(true)
+        })
     }
 
     /// Moves a note to the trash. It is not found from then on; it keeps its revision, its
@@ -55,16 +126,32 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`](crate::Error::Conflict), [`Error::NotFound`](crate::Error::NotFound),
-    /// [`Error::Trashed`](crate::Error::Trashed).
+    /// [`Error::Conflict`], [`Error::NotFound`], [`Error::Trashed`].
     pub fn delete_note(
         &self,
         id: NoteId,
         expected: Option<Revision>,
         now: Timestamp,
     ) -> Result<Deleted> {
-        let _ = (id, expected, now);
-        todo!()
+        let deleted_at = micros(now);
+        self.write("deleting a note", |tx| {
+            let present = Present::live(tx, id)?;
+            present.expect(expected)?;
+            tx.prepare_cached(
+                "INSERT OR IGNORE INTO trashed_passage (note_id, passage_hash)
+                 SELECT note_id, passage_hash FROM chunk
+                 WHERE note_id = ?1 AND passage_hash IS NOT NULL",
+            )?
+            .execute([id.0])?;
+            chunk::remove(tx, id)?;
+            tx.prepare_cached("UPDATE note SET deleted_at = ?2 WHERE id = ?1")?
+                .execute([id.0, deleted_at])?;
+            Ok(Deleted {
+                id,
+                revision: present.revision,
+                deleted_at: from_micros(deleted_at),
+            })
+        })
     }
 
     /// Brings a note to the state of `revision`, out of the trash if it is there. `chunking`
@@ -76,9 +163,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`](crate::Error::NotFound),
-    /// [`Error::NoSuchRevision`](crate::Error::NoSuchRevision),
-    /// [`Error::InvalidChunk`](crate::Error::InvalidChunk).
+    /// [`Error::NotFound`], [`Error::NoSuchRevision`], [`Error::InvalidChunk`].
     pub fn restore_note(
         &self,
         id: NoteId,
@@ -86,8 +171,40 @@ impl Store {
         chunking: Chunking<'_>,
         now: Timestamp,
     ) -> Result<Written> {
-        let _ = (id, revision, chunking, now);
-        todo!()
+        self.write("restoring a note", |tx| {
+            let mut present = Present::find(tx, id)?.ok_or(Error::NotFound { id })?;
+            let was_trashed = present.deleted_at.is_some();
+            let state = if revision == present.revision {
+                if !was_trashed {
+                    return Ok(present.written(false));
+                }
+                present.state.clone()
+            } else {
+                let source = present.state.source.clone();
+                let former = crate::history::state(tx, id, revision)?;
+                NoteState { source, ..former }
+            };
+            if was_trashed {
+                if taken(tx, Some(id), present.state.source.as_ref())?.is_some() {
+                    put_source(tx, id, None)?;
+                    present.state.source = None;
+                }
+                tx.prepare_cached("DELETE FROM trashed_passage WHERE note_id = ?1")?
+                    .execute([id.0])?;
+                tx.prepare_cached("UPDATE note SET deleted_at = NULL WHERE id = ?1")?
+                    .execute([id.0])?;
+            }
+            if !present.is_like(&state) {
+                return present.move_on(tx, &state, chunking, now);
+            }
+            if !was_trashed {
+                return Ok(present.written(false));
+            }
+            chunk::insert(tx, id, &state, chunking)?;
+            tx.prepare_cached("UPDATE note SET chunked_by = ?2 WHERE id = ?1")?
+                .execute(params![id.0, chunking.by])?;
+            Ok(present.written(true))
+        })
     }
 
     /// Removes for good what was deleted before `time`, with all revisions, and vectors that
@@ -97,7 +214,209 @@ impl Store {
     ///
     /// When the file cannot be written.
     pub fn purge_deleted_before(&self, time: Timestamp) -> Result<Purged> {
-        let _ = time;
-        todo!()
+        self.write("emptying the trash", |tx| {
+            let n_notes = tx.execute("DELETE FROM note WHERE deleted_at < ?1", [micros(time)])?;
+            let unused = "passage_hash NOT IN
+                    (SELECT passage_hash FROM chunk WHERE passage_hash IS NOT NULL)
+                AND passage_hash NOT IN (SELECT passage_hash FROM trashed_passage)";
+            let n_vectors = tx.execute(&format!("DELETE FROM vector WHERE {unused}"), [])?;
+            tx.execute(&format!("DELETE FROM failed_passage WHERE {unused}"), [])?;
+            Ok(Purged { n_notes, n_vectors })
+        })
     }
+}
+
+/// A note as a write finds it.
+struct Present {
+    id: NoteId,
+    state: NoteState,
+    revision: Revision,
+    updated_at: i64,
+    deleted_at: Option<i64>,
+}
+
+impl Present {
+    fn find(tx: &Transaction<'_>, id: NoteId) -> Result<Option<Self>, Fault> {
+        let found = tx
+            .prepare_cached(
+                "SELECT title, content, folder, source_root, source_path, source_hash, revision,
+                        updated_at, deleted_at
+                 FROM note WHERE id = ?1",
+            )?
+            .query_row([id.0], |row| {
+                Ok(Self {
+                    id,
+                    state: NoteState {
+                        title: row.get(0)?,
+                        content: row.get(1)?,
+                        tags: Vec::new(),
+                        folder: row.get(2)?,
+                        source: crate::read::source(row, 3)?,
+                    },
+                    revision: row.get(6)?,
+                    updated_at: row.get(7)?,
+                    deleted_at: row.get(8)?,
+                })
+            })
+            .optional()?;
+        let Some(mut found) = found else {
+            return Ok(None);
+        };
+        found.state.tags = crate::read::tags_of(tx, id)?;
+        Ok(Some(found))
+    }
+
+    fn live(tx: &Transaction<'_>, id: NoteId) -> Result<Self, Fault> {
+        let found = Self::find(tx, id)?.ok_or(Error::NotFound { id })?;
+        match found.deleted_at {
+            Some(at) => Err(Error::Trashed {
+                id,
+                deleted_at: from_micros(at),
+            }
+            .into()),
+            None => Ok(found),
+        }
+    }
+
+    fn expect(&self, expected: Option<Revision>) -> Result<(), Fault> {
+        match expected {
+            Some(expected) if expected != self.revision => Err(Error::Conflict {
+                id: self.id,
+                expected,
+                found: self.revision,
+            }
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether `state` says the same, the source aside.
+    fn is_like(&self, state: &NoteState) -> bool {
+        let NoteState {
+            title,
+            content,
+            tags,
+            folder,
+            source: _,
+        } = &self.state;
+        (title, content, tags, folder) == (&state.title, &state.content, &state.tags, &state.folder)
+    }
+
+    fn written(&self, changed: bool) -> Written {
+        Written {
+            id: self.id,
+            revision: self.revision,
+            updated_at: from_micros(self.updated_at),
+            changed,
+        }
+    }
+
+    /// Puts this state into the history and `state` in its place.
+    fn move_on(
+        &self,
+        tx: &Transaction<'_>,
+        state: &NoteState,
+        chunking: Chunking<'_>,
+        now: Timestamp,
+    ) -> Result<Written, Fault> {
+        let id = self.id;
+        tx.prepare_cached(
+            "INSERT INTO revision (note_id, revision, title, tags, folder, changed_at, size_bytes,
+                                   content)
+             SELECT id, revision, title, ?2, folder, updated_at, size_bytes, content
+             FROM note WHERE id = ?1",
+        )?
+        .execute(params![id.0, to_json(&self.state.tags)])?;
+        let revision = self.revision + 1;
+        let updated_at = micros(now);
+        tx.prepare_cached(
+            "UPDATE note SET title = :title, title_key = :title_key, folder = :folder,
+                             folder_key = :folder_key, revision = :revision,
+                             updated_at = :updated_at, chunked_by = :chunked_by,
+                             size_bytes = :size_bytes, content = :content
+             WHERE id = :id",
+        )?
+        .execute(named_params! {
+            ":id": id.0,
+            ":title": state.title,
+            ":title_key": text_key(&state.title),
+            ":folder": state.folder,
+            ":folder_key": text_key(&state.folder),
+            ":revision": revision,
+            ":updated_at": updated_at,
+            ":chunked_by": chunking.by,
+            ":size_bytes": state.content.len() as i64,
+            ":content": state.content,
+        })?;
+        tx.prepare_cached("DELETE FROM note_tag WHERE note_id = ?1")?
+            .execute([id.0])?;
+        put_tags(tx, id, &state.tags)?;
+        chunk::remove(tx, id)?;
+        chunk::insert(tx, id, state, chunking)?;
+        Ok(Written {
+            id,
+            revision,
+            updated_at: from_micros(updated_at),
+            changed: true,
+        })
+    }
+}
+
+fn put_tags(tx: &Transaction<'_>, id: NoteId, tags: &[String]) -> Result<(), Fault> {
+    let mut insert = tx.prepare_cached(
+        "INSERT INTO note_tag (note_id, ordinal, tag, tag_key) VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    for (ordinal, tag) in tags.iter().enumerate() {
+        insert.execute(params![id.0, ordinal as i64, tag, text_key(tag)])?;
+    }
+    Ok(())
+}
+
+fn put_source(tx: &Transaction<'_>, id: NoteId, source: Option<&Source>) -> Result<(), Fault> {
+    tx.prepare_cached(
+        "UPDATE note SET source_root = ?2, source_path = ?3, source_hash = ?4 WHERE id = ?1",
+    )?
+    .execute(params![
+        id.0,
+        source.map(|source| &source.root),
+        source.map(|source| &source.path),
+        source.map(|source| source.hash),
+    ])?;
+    Ok(())
+}
+
+fn refuse_taken(
+    tx: &Transaction<'_>,
+    except: Option<NoteId>,
+    source: Option<&Source>,
+) -> Result<(), Fault> {
+    match (taken(tx, except, source)?, source) {
+        (Some(id), Some(Source { root, path, .. })) => Err(Error::SourceTaken {
+            id,
+            root: root.clone(),
+            path: path.clone(),
+        }
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+/// The live note other than `except` that has this source.
+fn taken(
+    tx: &Transaction<'_>,
+    except: Option<NoteId>,
+    source: Option<&Source>,
+) -> Result<Option<NoteId>, Fault> {
+    let Some(Source { root, path, .. }) = source else {
+        return Ok(None);
+    };
+    Ok(tx
+        .prepare_cached(
+            "SELECT id FROM note
+             WHERE source_root = ?1 AND source_path = ?2 AND deleted_at IS NULL AND id IS NOT ?3",
+        )?
+        .query_row(params![root, path, except.map(|id| id.0)], |row| {
+            row.get(0).map(NoteId)
+        })
+        .optional()?)
 }
