@@ -97,7 +97,8 @@ impl Encoder {
         };
         let encoding = self
             .tokenizer
-            .encode_fast(format!("{prefix}{text}"), true)
+            // A blank text must not leave the prefix with a blank at its end, a token of its own.
+            .encode_fast(format!("{prefix}{text}").trim_end(), true)
             .map_err(|source| self.failed(1, source))?;
         let specials = encoding.get_special_tokens_mask().iter().rev();
         let n_last = specials.take_while(|special| **special == 1).count();

@@ -1,0 +1,281 @@
+//! The encoder with real models.
+
+mod common;
+
+use std::sync::LazyLock;
+
+use common::{cosine, load, manifest};
+use pkm_embed::{Embedder, Encoder, Role};
+use serde::Deserialize;
+
+static E5: LazyLock<Encoder> = LazyLock::new(|| load("multilingual-e5-small-q4"));
+static MINILM: LazyLock<Encoder> = LazyLock::new(|| load("all-minilm-l6-v2"));
+
+/// Lowest cosine to a vector that must be the same but for rounding.
+const SAME: f32 = 0.9999;
+
+#[derive(Deserialize)]
+struct Text {
+    name: String,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    query: Option<Vec<Vec<f32>>>,
+    passage: Vec<Vec<f32>>,
+}
+
+fn texts() -> Vec<Text> {
+    serde_json::from_str(include_str!("reference/texts.json")).unwrap()
+}
+
+fn embed(encoder: &Encoder, texts: &[&str]) -> Vec<Vec<f32>> {
+    let embedded = encoder.embed(texts, Role::Passage).unwrap();
+    assert_eq!(embedded.vectors.len(), texts.len());
+    for vector in &embedded.vectors {
+        let norm = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+        assert!((norm - 1.0).abs() < 1e-4, "length {norm}");
+        assert!(vector.iter().any(|value| *value != vector[0]), "constant");
+    }
+    embedded.vectors
+}
+
+fn check_reference(encoder: &Encoder, reference: &str) {
+    let reference: Reference = serde_json::from_str(reference).unwrap();
+    let query = reference.query.as_ref().unwrap_or(&reference.passage);
+    for (role, expected) in [(Role::Query, query), (Role::Passage, &reference.passage)] {
+        let texts = texts();
+        let plain: Vec<&str> = texts.iter().map(|text| &text.text[..]).collect();
+        let found = encoder.embed(&plain, role).unwrap().vectors;
+        assert_eq!(found.len(), expected.len());
+        for ((text, found), expected) in texts.iter().zip(&found).zip(expected) {
+            let cosine = cosine(found, expected);
+            assert!(
+                cosine >= SAME,
+                "`{}` as {role:?}: cosine {cosine}",
+                text.name
+            );
+        }
+    }
+}
+
+#[test]
+fn the_quantized_multilingual_model_gives_the_vectors_of_sentence_transformers() {
+    check_reference(&E5, include_str!("reference/multilingual-e5-small-q4.json"));
+}
+
+#[test]
+fn the_english_model_gives_the_vectors_of_sentence_transformers() {
+    check_reference(&MINILM, include_str!("reference/all-minilm-l6-v2.json"));
+}
+
+#[test]
+fn a_batch_gives_what_each_text_gives_alone_in_the_order_of_the_texts() {
+    let texts = texts();
+    // Every length three times, so that batches of several texts and of one text occur.
+    let mixed: Vec<&str> = [0, 7, 13]
+        .iter()
+        .flat_map(|shift| texts.iter().cycle().skip(*shift).take(texts.len()))
+        .map(|text| &text.text[..])
+        .collect();
+    for encoder in [&*E5, &*MINILM] {
+        let together = embed(encoder, &mixed);
+        let reversed: Vec<&str> = mixed.iter().rev().copied().collect();
+        let backwards = embed(encoder, &reversed);
+        for (idx, text) in mixed.iter().enumerate() {
+            let alone = &embed(encoder, &[text])[0];
+            for other in [&together[idx], &backwards[mixed.len() - 1 - idx]] {
+                let cosine = cosine(alone, other);
+                assert!(cosine >= SAME, "{text:.60}: cosine {cosine}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_text_embeds_to_no_vector() {
+    let embedded = E5.embed(&[], Role::Query).unwrap();
+    assert_eq!(
+        (embedded.vectors.len(), embedded.n_cut, embedded.n_tokens),
+        (0, 0, 0)
+    );
+}
+
+/// A text whose passage has exactly `n_tokens` tokens.
+fn text_of(encoder: &Encoder, n_tokens: usize) -> String {
+    let mut text = String::from("a");
+    while encoder.count_tokens(&text) < n_tokens {
+        text.push_str(" a");
+    }
+    assert_eq!(encoder.count_tokens(&text), n_tokens);
+    text
+}
+
+#[test]
+fn a_text_is_cut_only_when_it_is_longer_than_the_window() {
+    for encoder in [&*E5, &*MINILM] {
+        let window = encoder.card().window;
+        let full = text_of(encoder, window);
+        let over = format!("{full} zebra");
+        let short = text_of(encoder, window - 1);
+        let check = |text: &str, n_cut, n_tokens| {
+            let embedded = encoder.embed(&[text], Role::Passage).unwrap();
+            assert_eq!((embedded.n_cut, embedded.n_tokens), (n_cut, n_tokens));
+            embedded.vectors.into_iter().next().unwrap()
+        };
+        check(&short, 0, window - 1);
+        let whole = check(&full, 0, window);
+        let cut = check(&over, 1, window);
+        // The cut keeps the end mark, so that what is left is the full text.
+        assert!(cosine(&whole, &cut) >= SAME);
+    }
+}
+
+#[test]
+fn what_was_cut_is_counted_text_by_text() {
+    let over = format!("{} b", text_of(&E5, E5.card().window));
+    let embedded = E5.embed(&[&over, "short", &over], Role::Passage).unwrap();
+    assert_eq!(embedded.n_cut, 2);
+}
+
+#[test]
+fn texts_that_break_other_encoders_get_vectors_of_their_own() {
+    let korean = |topic: &str| format!("{topic}에 대해 길게 적어 둔 메모입니다. ").repeat(120);
+    let links = |site: &str| {
+        (0..200)
+            .map(|n| format!("[{site} {n}](https://{site}.example/{n}/?q={n}) "))
+            .collect()
+    };
+    let cases: Vec<(&str, String)> = vec![
+        ("long korean", korean("김치 담그는 법")),
+        ("another long korean", korean("자바 가비지 컬렉션")),
+        ("link-heavy", links("kitchen")),
+        ("another link-heavy", links("compiler")),
+        ("no space, latin", "abcdefghij".repeat(10_000)),
+        ("no space, other latin", "zyxwvuts".repeat(12_500)),
+        ("no space, hangul", "가나다라마".repeat(20_000)),
+        ("emoji", "🍋".to_owned()),
+        ("other emoji", "👨‍👩‍👧‍👦🇰🇷".to_owned()),
+        ("empty", String::new()),
+        ("controls", "\u{0}\u{7}\u{feff}".to_owned()),
+    ];
+    let texts: Vec<&str> = cases.iter().map(|(_, text)| &text[..]).collect();
+    let vectors = embed(&E5, &texts);
+    for (a, (name, _)) in cases.iter().enumerate() {
+        for (b, (other, _)) in cases.iter().enumerate().take(a) {
+            // Controls vanish in the tokenizer; what is left is an empty text.
+            if (*name, *other) == ("controls", "empty") {
+                continue;
+            }
+            let cross = cosine(&vectors[a], &vectors[b]);
+            assert!(cross < 0.999, "`{name}` and `{other}`: cosine {cross}");
+        }
+    }
+    let again = embed(&E5, &texts);
+    for (first, second) in vectors.iter().zip(&again) {
+        assert!(cosine(first, second) >= SAME);
+    }
+}
+
+#[test]
+fn words_too_long_for_the_english_tokenizer_are_not_all_the_same() {
+    let (a, b) = ("abcdefghij".repeat(10_000), "zyxwvuts".repeat(12_500));
+    let vectors = embed(&MINILM, &[&a, &b, "a plain sentence about boats"]);
+    assert!(cosine(&vectors[0], &vectors[1]) < 0.99);
+    assert!(MINILM.count_tokens(&a) > MINILM.card().window);
+}
+
+#[test]
+fn blanks_of_any_kind_are_an_empty_text() {
+    for encoder in [&*E5, &*MINILM] {
+        let vectors = embed(encoder, &["", " ", "\n\t \u{a0}\u{3000}"]);
+        assert_eq!(vectors[0], vectors[1]);
+        assert_eq!(vectors[0], vectors[2]);
+    }
+}
+
+#[test]
+fn decomposed_and_composed_text_have_the_same_vector() {
+    let composed = "한국어로 적은 회의록과 café 메모";
+    let decomposed: String = unicode_normalization::UnicodeNormalization::nfd(composed).collect();
+    assert_ne!(composed, decomposed);
+    for encoder in [&*E5, &*MINILM] {
+        let vectors = embed(encoder, &[composed, &decomposed]);
+        assert_eq!(vectors[0], vectors[1]);
+        assert_eq!(
+            encoder.count_tokens(composed),
+            encoder.count_tokens(&decomposed)
+        );
+    }
+}
+
+#[test]
+fn meaning_crosses_languages() {
+    let passages = embed(
+        &E5,
+        &[
+            "We moved the database login from passwords to signed tokens.",
+            "Simmer the kimchi stew for twenty minutes and add tofu.",
+            "The ferry to the island leaves at nine in the morning.",
+        ],
+    );
+    for (question, answer) in [
+        ("데이터베이스 인증을 어떻게 바꿨지?", 0),
+        ("김치찌개 끓이는 법", 1),
+        ("섬으로 가는 배 시간", 2),
+    ] {
+        let query = &E5.embed(&[question], Role::Query).unwrap().vectors[0];
+        let nearest = (0..passages.len())
+            .max_by(|a, b| cosine(query, &passages[*a]).total_cmp(&cosine(query, &passages[*b])));
+        assert_eq!(nearest, Some(answer), "{question}");
+    }
+}
+
+#[test]
+fn a_query_and_a_passage_are_embedded_differently_where_the_model_wants_it() {
+    let as_both = |encoder: &Encoder| {
+        let query = encoder
+            .embed(&["vector search"], Role::Query)
+            .unwrap()
+            .vectors;
+        let passage = encoder
+            .embed(&["vector search"], Role::Passage)
+            .unwrap()
+            .vectors;
+        cosine(&query[0], &passage[0])
+    };
+    assert!(as_both(&E5) < 0.999);
+    assert!(as_both(&MINILM) > SAME);
+}
+
+#[test]
+fn the_card_tells_models_and_settings_apart() {
+    assert_ne!(E5.card().fingerprint, MINILM.card().fingerprint);
+    assert_eq!(E5.card().fingerprint.len(), 32);
+    assert_eq!(
+        (E5.card().dim, E5.card().window, &E5.card().device[..]),
+        (384, 512, "cpu")
+    );
+    let mut other = manifest("all-minilm-l6-v2").clone();
+    other.prefixes.query = "query: ".to_owned();
+    let folder = common::models().join(&other.name);
+    let other = Encoder::load(&other, &folder, pkm_embed::DeviceChoice::Auto).unwrap();
+    assert_ne!(other.card().fingerprint, MINILM.card().fingerprint);
+}
+
+#[test]
+fn threads_that_embed_at_once_do_not_disturb_each_other() {
+    let texts = texts();
+    let texts: Vec<&str> = texts.iter().map(|text| &text.text[..]).collect();
+    let alone = embed(&E5, &texts);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for (found, expected) in embed(&E5, &texts).iter().zip(&alone) {
+                    assert!(cosine(found, expected) >= SAME);
+                }
+            });
+        }
+    });
+}
