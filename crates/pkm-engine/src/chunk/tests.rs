@@ -154,13 +154,13 @@ fn a_mark_crlf_front_matter_and_a_rule_in_the_body_are_cut_right() {
 
 #[test]
 fn fences_tables_and_lists_that_fit_are_never_cut() {
-    let code: String = (0..26)
+    let code: String = (0..24)
         .map(|i| format!("let value_{i} = compute({i});\n"))
         .collect();
     let table: String = (0..40)
         .map(|i| format!("| 이름 {i} | 값 {i} |\n"))
         .collect();
-    let list: String = (0..40).map(|i| format!("- 항목 {i} 확인\n")).collect();
+    let list: String = (0..50).map(|i| format!("- 항목 {i} 확인\n")).collect();
     let blocks = [
         format!("```rust\n{code}```"),
         format!("| a | b |\n|---|---|\n{}", table.trim_end()),
