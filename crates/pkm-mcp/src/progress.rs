@@ -1,0 +1,199 @@
+//! Progress of a job on its way to the client that waits for it.
+//!
+//! The wait for the job must never wait for the client: the newest state goes into a `watch`
+//! channel, and a forwarder of its own sends what is there, at most four times a second.
+
+use std::time::Duration;
+
+use pkm_engine::{Job, JobState};
+use rmcp::{
+    Peer, RoleServer,
+    model::{ProgressNotificationParam, ProgressToken},
+};
+use tokio::{sync::watch, task::JoinHandle, time};
+
+/// The least time between two notifications.
+const MIN_GAP: Duration = Duration::from_millis(250);
+/// The longest silence.
+const MAX_SILENCE: Duration = Duration::from_secs(4);
+/// How long the answer is held back for the last notification of a slow client.
+const LAST_SEND: Duration = Duration::from_millis(500);
+
+/// How far a job is, as the client is told.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Progress {
+    done: usize,
+    total: usize,
+    finished: bool,
+    message: String,
+}
+
+impl Progress {
+    /// Before the job is known.
+    pub(crate) fn starting() -> Self {
+        Self {
+            done: 0,
+            total: 0,
+            finished: false,
+            message: "starting".into(),
+        }
+    }
+
+    pub(crate) fn of(job: &Job) -> Self {
+        let finished = match job.state {
+            JobState::Queued | JobState::Running => false,
+            JobState::Done | JobState::Failed | JobState::Cancelled => true,
+        };
+        let message = if job.message.is_empty() {
+            job.kind.clone()
+        } else {
+            job.message.clone()
+        };
+        Self {
+            done: job.done,
+            total: job.total,
+            finished,
+            message,
+        }
+    }
+}
+
+/// Sends what comes through the channel until it closes.
+#[derive(Debug)]
+pub(crate) struct Forwarder(JoinHandle<()>);
+
+impl Forwarder {
+    /// Starts to forward; the channel's first state is `None` until the job is known.
+    pub(crate) fn start(
+        peer: Peer<RoleServer>,
+        token: ProgressToken,
+        states: watch::Receiver<Option<Progress>>,
+    ) -> Self {
+        Self(tokio::spawn(forward(peer, token, states)))
+    }
+
+    /// Waits until the last state is sent, but not for ever: after the answer nothing may follow.
+    pub(crate) async fn finish(mut self) {
+        if time::timeout(LAST_SEND, &mut self.0).await.is_err() {
+            self.0.abort();
+        }
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn forward(
+    peer: Peer<RoleServer>,
+    token: ProgressToken,
+    mut states: watch::Receiver<Option<Progress>>,
+) {
+    let mut meter = Meter::default();
+    loop {
+        // An error means that the sender is gone; a silence is broken with the same state again.
+        let open = !matches!(
+            time::timeout(MAX_SILENCE, states.changed()).await,
+            Ok(Err(_))
+        );
+        let state = states.borrow_and_update().clone();
+        if let Some(state) = state
+            && let Some(value) = meter.next(&state)
+        {
+            let notification = ProgressNotificationParam::new(token.clone(), value)
+                .with_total(total(&state))
+                .with_message(state.message);
+            if peer.notify_progress(notification).await.is_err() {
+                return;
+            }
+        }
+        if !open {
+            return;
+        }
+        time::sleep(MIN_GAP).await;
+    }
+}
+
+fn total(state: &Progress) -> f64 {
+    as_f64(state.total.max(1))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of chunks stay far below 2^53"
+)]
+fn as_f64(n: usize) -> f64 {
+    n as f64
+}
+
+/// Values that strictly increase, as the protocol demands, even where the job stands still.
+#[derive(Debug, Default)]
+struct Meter {
+    last: Option<f64>,
+}
+
+impl Meter {
+    /// The value to send for `state`, or `None` where none is left below the total.
+    fn next(&mut self, state: &Progress) -> Option<f64> {
+        let total = total(state);
+        let value = if state.finished {
+            total
+        } else {
+            as_f64(state.done).min(total - 0.5)
+        };
+        let value = match self.last {
+            Some(last) if value <= last => last + ((total - last) / 2.0).min(0.001),
+            Some(_) | None => value,
+        };
+        if self.last.is_some_and(|last| value <= last) {
+            return None;
+        }
+        self.last = Some(value);
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(done: usize, total: usize, finished: bool) -> Progress {
+        Progress {
+            done,
+            total,
+            finished,
+            message: String::new(),
+        }
+    }
+
+    #[test]
+    fn values_strictly_increase_and_end_at_the_total() {
+        let mut meter = Meter::default();
+        let mut values = Vec::new();
+        let states = [
+            state(0, 10, false),
+            state(0, 10, false),
+            state(4, 10, false),
+            state(3, 10, false),
+            state(10, 10, false),
+            state(10, 10, false),
+            state(10, 10, true),
+            state(10, 10, true),
+        ];
+        for state in &states {
+            values.extend(meter.next(state));
+        }
+        assert!(values.is_sorted_by(|a, b| a < b), "{values:?}");
+        assert_eq!(values.len(), 7, "the last repeats the end: {values:?}");
+        assert_eq!((values[0], values[6]), (0.0, 10.0));
+    }
+
+    #[test]
+    fn a_job_without_work_ends_at_one_of_one() {
+        let mut meter = Meter::default();
+        assert_eq!(meter.next(&state(0, 0, false)), Some(0.0));
+        assert_eq!(meter.next(&state(0, 0, true)), Some(1.0));
+    }
+}

@@ -1,0 +1,423 @@
+//! Standard input and output as a transport that leaves no request without an answer.
+//!
+//! The protocol library drops what it cannot read; here each line is looked at first. What is no
+//! JSON-RPC message is answered with the fitting error, and what would end the server before its
+//! handshake (an early notification) is dropped.
+
+use std::{
+    collections::HashSet,
+    io::{self, BufRead},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rmcp::{
+    RoleServer,
+    model::{
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta,
+        JsonRpcMessage, NumberOrString, ProtocolVersion, RequestId, ServerJsonRpcMessage,
+    },
+    transport::Transport,
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncWrite, AsyncWriteExt},
+    sync::mpsc,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::Error;
+
+/// Lines read ahead of the server.
+const LINES_AHEAD: usize = 16;
+
+/// One line of the input.
+#[derive(Debug)]
+enum Line {
+    Bytes(Vec<u8>),
+    /// It went over the limit and was skipped.
+    TooLong,
+}
+
+/// Reads lines on a thread of its own and writes answers to `W`.
+#[derive(Debug)]
+pub(crate) struct Lines<W> {
+    input: mpsc::Receiver<Line>,
+    output: Arc<tokio::sync::Mutex<W>>,
+    in_flight: Arc<Mutex<HashSet<RequestId>>>,
+    max_line_bytes: usize,
+    /// The library has had the request that ends its handshake.
+    opened: bool,
+}
+
+/// The process's own streams.
+pub(crate) fn standard_streams(max_line_bytes: usize) -> Result<Lines<tokio::io::Stdout>, Error> {
+    Lines::start(
+        io::BufReader::new(io::stdin()),
+        tokio::io::stdout(),
+        max_line_bytes,
+    )
+}
+
+/// Asks the server to stop when the process is asked to.
+pub(crate) fn stop_on_signal(
+    stop: CancellationToken,
+) -> Result<impl Future<Output = ()> + Send, Error> {
+    #[cfg(unix)]
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        .map_err(|source| Error::System {
+        doing: "listening for SIGTERM",
+        source,
+    })?;
+    Ok(async move {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        #[cfg(not(unix))]
+        let _ = tokio::signal::ctrl_c().await;
+        tracing::info!("asked to stop");
+        stop.cancel();
+    })
+}
+
+impl<W> Lines<W>
+where
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    /// Starts the reading thread. It ends with the input, or with the process: a blocked read of
+    /// standard input cannot be called off.
+    pub(crate) fn start(
+        input: impl BufRead + Send + 'static,
+        output: W,
+        max_line_bytes: usize,
+    ) -> Result<Self, Error> {
+        let (sender, receiver) = mpsc::channel(LINES_AHEAD);
+        std::thread::Builder::new()
+            .name("pkm-stdin".into())
+            .spawn(move || read_lines(input, max_line_bytes, &sender))
+            .map_err(|source| Error::System {
+                doing: "starting the thread that reads the input",
+                source,
+            })?;
+        Ok(Self {
+            input: receiver,
+            output: Arc::new(tokio::sync::Mutex::new(output)),
+            in_flight: Arc::default(),
+            max_line_bytes,
+            opened: false,
+        })
+    }
+
+    /// Answers on the library's behalf. Not awaited: `receive` can be dropped half way, and half a
+    /// line must not be left in the output.
+    fn refuse(&self, id: Option<&RequestId>, code: ErrorCode, message: &str, data: Value) {
+        let line = json!({
+            "jsonrpc": "2.0",
+            "id": id.map_or(Value::Null, |id| id.clone().into_json_value()),
+            "error": {"code": code.0, "message": message, "data": data},
+        });
+        let output = Arc::clone(&self.output);
+        tokio::spawn(async move {
+            if let Err(error) = write_line(&output, line.to_string()).await {
+                tracing::debug!(%error, "the client did not take an error");
+            }
+        });
+    }
+
+    fn take(&mut self, line: &Line) -> Option<ClientJsonRpcMessage> {
+        let bytes = match line {
+            Line::Bytes(bytes) => bytes,
+            Line::TooLong => {
+                let reason = format!("is longer than {} bytes", self.max_line_bytes);
+                let data = json!({"field": "message", "reason": reason, "retryable": false});
+                self.refuse(
+                    None,
+                    ErrorCode::INVALID_REQUEST,
+                    "the message is too long",
+                    data,
+                );
+                return None;
+            }
+        };
+        match read(bytes) {
+            Ok(None) => None,
+            Ok(Some(message)) => self.admit(message),
+            Err(Unreadable {
+                id,
+                error:
+                    ErrorData {
+                        code,
+                        message,
+                        data,
+                    },
+            }) => {
+                self.refuse(id.as_ref(), code, &message, data.unwrap_or(Value::Null));
+                None
+            }
+        }
+    }
+
+    /// Keeps away what would confuse the library.
+    fn admit(&mut self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
+        match &message {
+            JsonRpcMessage::Request(request) => {
+                if !lock(&self.in_flight).insert(request.id.clone()) {
+                    let reason = "is that of a request that is still being answered";
+                    let data = json!({"field": "id", "reason": reason, "retryable": true});
+                    self.refuse(
+                        Some(&request.id),
+                        ErrorCode::INVALID_REQUEST,
+                        "the id is in use",
+                        data,
+                    );
+                    return None;
+                }
+                self.opened |= opens(&request.request);
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if !self.opened {
+                    return None;
+                }
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    // A cancelled request gets no answer.
+                    lock(&self.in_flight).remove(id);
+                }
+            }
+            // Nothing is ever asked of the client.
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => return None,
+        }
+        Some(message)
+    }
+}
+
+impl<W> Transport<RoleServer> for Lines<W>
+where
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        match &message {
+            JsonRpcMessage::Response(response) => {
+                lock(&self.in_flight).remove(&response.id);
+            }
+            JsonRpcMessage::Error(error) => {
+                if let Some(id) = &error.id {
+                    lock(&self.in_flight).remove(id);
+                }
+            }
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
+        }
+        let output = Arc::clone(&self.output);
+        async move { write_line(&output, serde_json::to_string(&message)?).await }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            let line = self.input.recv().await?;
+            if let Some(message) = self.take(&line) {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        self.input.close();
+        self.output.lock().await.flush().await
+    }
+}
+
+async fn write_line<W: AsyncWrite + Unpin>(
+    output: &tokio::sync::Mutex<W>,
+    mut line: String,
+) -> io::Result<()> {
+    line.push('\n');
+    let mut output = output.lock().await;
+    output.write_all(line.as_bytes()).await?;
+    output.flush().await
+}
+
+fn lock(in_flight: &Mutex<HashSet<RequestId>>) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
+    in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the library leaves its handshake with this request.
+fn opens(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        request => {
+            let meta = request.get_meta();
+            meta.missing_required_keys(&ProtocolVersion::V_2026_07_28)
+                .is_empty()
+                && meta.protocol_version().is_some_and(|revision| {
+                    ProtocolVersion::KNOWN_VERSIONS.contains(&revision)
+                        && revision.as_str() >= ProtocolVersion::V_2025_03_26.as_str()
+                })
+        }
+    }
+}
+
+/// A line that is no message, and what to say to it.
+struct Unreadable {
+    id: Option<RequestId>,
+    error: ErrorData,
+}
+
+/// Reads one line; `None` for a blank one and for a notification that makes no sense.
+fn read(bytes: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Unreadable> {
+    let bytes = bytes
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(bytes)
+        .trim_ascii();
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| Unreadable {
+        id: None,
+        error: ErrorData::parse_error(
+            "the message is no JSON",
+            Some(json!({"reason": error.to_string(), "retryable": false})),
+        ),
+    })?;
+    let Value::Object(object) = &value else {
+        return Err(invalid(
+            None,
+            "message",
+            "must be one JSON object; batches are not taken",
+        ));
+    };
+    let id = match object.get("id") {
+        None => None,
+        Some(Value::String(id)) => Some(NumberOrString::String(id.as_str().into())),
+        Some(Value::Number(number)) if number.is_i64() => {
+            number.as_i64().map(NumberOrString::Number)
+        }
+        Some(_) => return Err(invalid(None, "id", "must be a string or an integer")),
+    };
+    if object.get("jsonrpc").is_none_or(|version| version != "2.0") {
+        return Err(invalid(id, "jsonrpc", "must be \"2.0\""));
+    }
+    match (object.get("method"), &id) {
+        (Some(Value::String(_)), _) => {}
+        (Some(_), _) => return Err(invalid(id, "method", "must be a string")),
+        // An answer, and nothing was asked; but one must at least look like one.
+        (None, Some(_)) if object.contains_key("result") != object.contains_key("error") => {
+            return Ok(None);
+        }
+        (None, _) if object.contains_key("result") && object.contains_key("error") => {
+            return Err(invalid(id, "result", "and `error` exclude each other"));
+        }
+        (None, _) => return Err(invalid(id, "method", "is required")),
+    }
+    let Some(id) = id else {
+        // A notification is never answered, not even with an error.
+        return Ok(serde_json::from_value(value).ok());
+    };
+    for (pointer, field) in [("/params", "params"), ("/params/_meta", "params._meta")] {
+        if value
+            .pointer(pointer)
+            .is_some_and(|params| !params.is_object())
+        {
+            return Err(Unreadable {
+                id: Some(id),
+                error: crate::wire::invalid_params(field, "must be an object"),
+            });
+        }
+    }
+    if value
+        .pointer("/params/cursor")
+        .is_some_and(|cursor| !cursor.is_string() && !cursor.is_null())
+    {
+        return Err(Unreadable {
+            id: Some(id),
+            error: crate::wire::invalid_params("cursor", "must be a string"),
+        });
+    }
+    match serde_json::from_value(value) {
+        Ok(message) => Ok(Some(message)),
+        Err(error) => {
+            let data = json!({"field": "params", "reason": error.to_string(), "retryable": false});
+            let error = ErrorData::invalid_params("the parameters cannot be read", Some(data));
+            Err(Unreadable {
+                id: Some(id),
+                error,
+            })
+        }
+    }
+}
+
+fn invalid(id: Option<RequestId>, field: &str, reason: &str) -> Unreadable {
+    let data = json!({"field": field, "reason": reason, "retryable": false});
+    Unreadable {
+        id,
+        error: ErrorData::invalid_request(format!("`{field}` {reason}"), Some(data)),
+    }
+}
+
+/// Sends each line until the input ends or nobody takes lines any more.
+fn read_lines(mut input: impl BufRead, max_line_bytes: usize, lines: &mpsc::Sender<Line>) {
+    loop {
+        match read_line(&mut input, max_line_bytes) {
+            Ok(Some(line)) => {
+                if lines.blocking_send(line).is_err() {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(%error, "the input broke off");
+                return;
+            }
+        }
+    }
+}
+
+/// One line without keeping more of it than the limit; `None` at the end of the input.
+fn read_line(input: &mut impl BufRead, max_line_bytes: usize) -> io::Result<Option<Line>> {
+    let mut bytes = Vec::new();
+    let mut too_long = false;
+    loop {
+        let available = match input.fill_buf() {
+            Ok(available) => available,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if available.is_empty() {
+            let is_end = bytes.is_empty() && !too_long;
+            return Ok(if is_end {
+                None
+            } else {
+                Some(line(bytes, too_long))
+            });
+        }
+        let newline = available.iter().position(|byte| *byte == b'\n');
+        let piece = &available[..newline.unwrap_or(available.len())];
+        too_long |= bytes.len() + piece.len() > max_line_bytes;
+        if too_long {
+            bytes = Vec::new();
+        } else {
+            bytes.extend_from_slice(piece);
+        }
+        let n_read = newline.map_or(available.len(), |at| at + 1);
+        input.consume(n_read);
+        if newline.is_some() {
+            return Ok(Some(line(bytes, too_long)));
+        }
+    }
+}
+
+fn line(bytes: Vec<u8>, too_long: bool) -> Line {
+    if too_long {
+        Line::TooLong
+    } else {
+        Line::Bytes(bytes)
+    }
+}

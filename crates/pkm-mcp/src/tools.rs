@@ -1,0 +1,182 @@
+//! The tools: their arguments and answers, and one call of the engine each.
+
+mod change;
+mod jobs;
+mod list;
+mod read;
+mod search;
+
+use std::collections::BTreeMap;
+
+use pkm_engine::Engine;
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::jobs::status;
+use crate::{progress::Progress, schema, wire::Fault};
+
+/// One tool. The call is synchronous: it runs on a thread that may block.
+trait NoteTool {
+    const NAME: &'static str;
+    const TITLE: &'static str;
+    /// One paragraph, for a model.
+    const DESCRIPTION: &'static str;
+    const EFFECT: Effect;
+    type Arguments: DeserializeOwned + JsonSchema;
+    type Answer: Serialize + JsonSchema;
+
+    /// Asks the engine.
+    fn call(turn: &Turn, arguments: Self::Arguments) -> Result<Self::Answer, Fault>;
+
+    /// The answer in a few lines, for clients that show text only.
+    fn text(answer: &Self::Answer) -> String;
+}
+
+/// What a tool does to the notes, for the client's confirmation dialogs.
+#[derive(Debug, Clone, Copy)]
+enum Effect {
+    Reads,
+    Adds,
+    /// Changes or hides something; twice the same call is the same as once.
+    Changes,
+    /// Changes something, and the second call changes it again.
+    ChangesEachTime,
+    /// Works on the index, which holds nothing that is not in the notes.
+    Indexes,
+}
+
+/// What a call has at hand.
+pub(crate) struct Turn {
+    pub(crate) engine: Engine,
+    /// Where a job's progress goes, if the client wants it.
+    pub(crate) progress: Option<watch::Sender<Option<Progress>>>,
+    /// The client no longer waits for the answer.
+    pub(crate) cancelled: CancellationToken,
+}
+
+/// What a tool has to say.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) content: Value,
+    pub(crate) text: String,
+}
+
+type Call = fn(&Turn, &JsonObject, JsonObject) -> Result<Answer, Fault>;
+
+/// All tools by name.
+pub(crate) struct Tools {
+    by_name: BTreeMap<&'static str, (Tool, Call)>,
+}
+
+impl Tools {
+    pub(crate) fn new() -> Self {
+        let mut tools = Self {
+            by_name: BTreeMap::new(),
+        };
+        tools.add::<search::SearchNotes>();
+        tools.add::<search::SemanticSearchNotes>();
+        tools.add::<search::RelatedNotes>();
+        tools.add::<read::GetNote>();
+        tools.add::<list::ListNotes>();
+        tools.add::<change::AddNote>();
+        tools.add::<change::UpdateNote>();
+        tools.add::<change::DeleteNote>();
+        tools.add::<change::RestoreNote>();
+        tools.add::<jobs::ReindexNotes>();
+        tools.add::<jobs::JobStatus>();
+        tools.add::<jobs::IndexStatus>();
+        tools
+    }
+
+    /// The definitions, in the same order each time.
+    pub(crate) fn definitions(&self) -> Vec<Tool> {
+        self.by_name
+            .values()
+            .map(|(tool, _)| tool.clone())
+            .collect()
+    }
+
+    /// The definition of one tool.
+    pub(crate) fn definition(&self, name: &str) -> Option<&Tool> {
+        self.by_name.get(name).map(|(tool, _)| tool)
+    }
+
+    /// Calls a tool, which blocks.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no such tool: look with [`Tools::definition`] first.
+    pub(crate) fn call(
+        &self,
+        name: &str,
+        turn: &Turn,
+        arguments: JsonObject,
+    ) -> Result<Answer, Fault> {
+        let (tool, call) = self
+            .by_name
+            .get(name)
+            .expect("the caller looked the tool up");
+        call(turn, &tool.input_schema, arguments)
+    }
+
+    fn add<T: NoteTool>(&mut self) {
+        let annotations = ToolAnnotations::with_title(T::TITLE).open_world(false);
+        let annotations = match T::EFFECT {
+            Effect::Reads => annotations
+                .read_only(true)
+                .destructive(false)
+                .idempotent(true),
+            Effect::Adds => annotations
+                .read_only(false)
+                .destructive(false)
+                .idempotent(false),
+            Effect::Changes => annotations
+                .read_only(false)
+                .destructive(true)
+                .idempotent(true),
+            Effect::ChangesEachTime => annotations
+                .read_only(false)
+                .destructive(true)
+                .idempotent(false),
+            Effect::Indexes => annotations
+                .read_only(false)
+                .destructive(false)
+                .idempotent(true),
+        };
+        let tool = Tool::new(
+            T::NAME,
+            T::DESCRIPTION,
+            schema::of_arguments::<T::Arguments>(),
+        )
+        .with_title(T::TITLE)
+        .with_raw_output_schema(schema::of_answer::<T::Answer>())
+        .with_annotations(annotations);
+        self.by_name.insert(T::NAME, (tool, call::<T>));
+    }
+}
+
+impl std::fmt::Debug for Tools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.by_name.keys()).finish()
+    }
+}
+
+/// From the wire, to the engine, to the wire.
+fn call<T: NoteTool>(
+    turn: &Turn,
+    input_schema: &JsonObject,
+    mut arguments: JsonObject,
+) -> Result<Answer, Fault> {
+    schema::check(input_schema, &mut arguments)?;
+    let arguments = serde_json::from_value(Value::Object(arguments))
+        .map_err(|error| Fault::argument("arguments", format!("cannot be read: {error}")))?;
+    let answer = T::call(turn, arguments)?;
+    let text = T::text(&answer);
+    let content =
+        serde_json::to_value(answer).map_err(|error| Fault::defect("writing an answer", &error))?;
+    Ok(Answer { content, text })
+}
