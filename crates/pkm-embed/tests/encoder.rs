@@ -1,11 +1,13 @@
 //! The encoder with real models.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
 mod common;
 
 use std::sync::LazyLock;
 
-use common::{cosine, load, manifest};
-use pkm_embed::{Embedder, Encoder, Role};
+use common::manifest;
+use pkm_embed::{DeviceChoice, Embedder, Encoder, Role};
 use serde::Deserialize;
 
 static E5: LazyLock<Encoder> = LazyLock::new(|| load("multilingual-e5-small-q4"));
@@ -24,6 +26,22 @@ struct Text {
 struct Reference {
     query: Option<Vec<Vec<f32>>>,
     passage: Vec<Vec<f32>>,
+}
+
+/// Loads a model, or fails with what to do: a test that skips itself proves nothing.
+fn load(name: &str) -> Encoder {
+    let folder = common::models().join(name);
+    assert!(
+        folder.join("config.json").exists(),
+        "no model in {}: run scripts/fetch-model {name}",
+        folder.display()
+    );
+    Encoder::load(manifest(name), &folder, DeviceChoice::Cpu).unwrap()
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
 fn texts() -> Vec<Text> {
@@ -260,7 +278,7 @@ fn the_card_tells_models_and_settings_apart() {
     let mut other = manifest("all-minilm-l6-v2").clone();
     other.prefixes.query = "query: ".to_owned();
     let folder = common::models().join(&other.name);
-    let other = Encoder::load(&other, &folder, pkm_embed::DeviceChoice::Auto).unwrap();
+    let other = Encoder::load(&other, &folder, DeviceChoice::Auto).unwrap();
     assert_ne!(other.card().fingerprint, MINILM.card().fingerprint);
 }
 

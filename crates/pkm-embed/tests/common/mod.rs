@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pkm_embed::{DeviceChoice, Encoder, Manifest};
+use pkm_embed::Manifest;
 
 /// Where the models are: the folder in `PKM_TEST_MODELS`, or `.cache/models` of the checkout.
 pub(crate) fn models() -> PathBuf {
@@ -19,20 +19,4 @@ pub(crate) fn models() -> PathBuf {
 
 pub(crate) fn manifest(name: &str) -> &'static Manifest {
     Manifest::named(name).unwrap()
-}
-
-/// Loads a model, or fails with what to do: a test that skips itself proves nothing.
-pub(crate) fn load(name: &str) -> Encoder {
-    let folder = models().join(name);
-    assert!(
-        folder.join("config.json").exists(),
-        "no model in {}: run scripts/fetch-model {name}",
-        folder.display()
-    );
-    Encoder::load(manifest(name), &folder, DeviceChoice::Cpu).unwrap()
-}
-
-pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
