@@ -40,7 +40,9 @@ pub enum Error {
         id: JobId,
     },
     /// The note has changed since it was read: read it again, then edit.
-    #[error("note {id} is at revision {found}, not at {expected}; read it again before you edit it")]
+    #[error(
+        "note {id} is at revision {found}, not at {expected}; read it again before you edit it"
+    )]
     Conflict {
         /// The note.
         id: NoteId,
@@ -112,9 +114,40 @@ pub enum Error {
     },
 }
 
+impl From<pkm_store::Error> for Error {
+    fn from(source: pkm_store::Error) -> Self {
+        use pkm_store::Error as Store;
+        match source {
+            Store::NotFound { id } => Self::NotFound { id },
+            Store::Trashed { id, .. } => Self::Trashed { id },
+            Store::NoSuchRevision { id, revision } => Self::NoRevision { id, revision },
+            Store::NoSuchJob { id } => Self::NoJob { id },
+            Store::Conflict {
+                id,
+                expected,
+                found,
+            } => Self::Conflict {
+                id,
+                expected,
+                found,
+            },
+            Store::ReadOnly { .. } => Self::ReadOnly { source },
+            Store::DiskFull { .. } => Self::DiskFull { source },
+            Store::Busy { .. } => Self::Busy { source },
+            source => Self::Internal {
+                doing: "using the data folder",
+                source: Box::new(source),
+            },
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn invalid(field: &'static str, reason: impl Into<String>) -> Self {
-        Self::Invalid { field, reason: reason.into() }
+        Self::Invalid {
+            field,
+            reason: reason.into(),
+        }
     }
 }
 

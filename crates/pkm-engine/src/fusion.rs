@@ -31,8 +31,12 @@ pub(crate) struct Fused {
 pub(crate) fn fuse(keyword: &[NoteId], vector: &[NoteId], weights: Weights) -> Vec<Fused> {
     let mut by_note: HashMap<NoteId, Fused> = HashMap::new();
     let mut credit = |note: NoteId, rank: usize, weight: f64, arm: Arm| {
-        let fused =
-            by_note.entry(note).or_insert(Fused { note, score: 0.0, keyword: None, vector: None });
+        let fused = by_note.entry(note).or_insert(Fused {
+            note,
+            score: 0.0,
+            keyword: None,
+            vector: None,
+        });
         fused.score += weight * (RANK_OFFSET + 1.0) / (RANK_OFFSET + rank as f64);
         match arm {
             Arm::Keyword => fused.keyword = Some(rank),
@@ -61,7 +65,10 @@ enum Arm {
 mod tests {
     use super::*;
 
-    const EVEN: Weights = Weights { keyword: 0.5, vector: 0.5 };
+    const EVEN: Weights = Weights {
+        keyword: 0.5,
+        vector: 0.5,
+    };
 
     fn notes(ids: &[i64]) -> Vec<NoteId> {
         ids.iter().copied().map(NoteId).collect()
@@ -84,13 +91,19 @@ mod tests {
     #[test]
     fn one_empty_arm_leaves_the_other_in_its_order() {
         let fused = fuse(&notes(&[5, 1, 7]), &[], EVEN);
-        assert_eq!(fused.iter().map(|f| f.note.0).collect::<Vec<_>>(), [5, 1, 7]);
+        assert_eq!(
+            fused.iter().map(|f| f.note.0).collect::<Vec<_>>(),
+            [5, 1, 7]
+        );
         assert!(fused.iter().all(|f| f.vector.is_none()));
     }
 
     #[test]
     fn the_heavier_arm_wins_where_they_disagree() {
-        let weights = Weights { keyword: 0.7, vector: 0.3 };
+        let weights = Weights {
+            keyword: 0.7,
+            vector: 0.3,
+        };
         let fused = fuse(&notes(&[1, 2]), &notes(&[2, 1]), weights);
         assert_eq!(fused[0].note, NoteId(1));
     }

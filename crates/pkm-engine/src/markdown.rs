@@ -60,7 +60,7 @@ pub(crate) fn split_front_matter(content: &str) -> FrontMatter {
         return FrontMatter { problem, ..absent };
     };
     let yaml = &content[block.yaml];
-    match serde_norway::from_str::<Value>(yaml) {
+    match parse(yaml) {
         Ok(Value::Mapping(mapping)) => {
             let mut front_matter = FrontMatter {
                 range: bom..end,
@@ -78,13 +78,13 @@ pub(crate) fn split_front_matter(content: &str) -> FrontMatter {
             range: bom..end,
             ..absent
         },
-        Err(_) if looks_like_key(first) => FrontMatter {
+        Err(problem) if looks_like_key(first) => FrontMatter {
             range: if yaml.lines().any(|line| line.trim().is_empty()) {
                 bom..bom
             } else {
                 bom..end
             },
-            problem: yaml_problem(yaml),
+            problem: Some(problem),
             ..absent
         },
         // A scalar, a list or comments: text between two horizontal rules.
@@ -210,10 +210,35 @@ fn looks_like_key(line: &str) -> bool {
     })
 }
 
-fn yaml_problem(yaml: &str) -> Option<String> {
-    // An empty line stands for the fence, so that line numbers are those of the file.
-    let error = serde_norway::from_str::<Value>(&format!("\n{yaml}")).err()?;
-    Some(format!("front matter is not valid YAML: {error}"))
+/// Parses YAML, or says in a sentence what is wrong with it.
+fn parse(yaml: &str) -> Result<Value, String> {
+    // The parser takes quadratic time for lists within lists, a minute for 60 kB of brackets.
+    const MAX_BYTES: usize = 64 << 10;
+    const MAX_DEPTH: usize = 128;
+    if yaml.len() > MAX_BYTES {
+        return Err(format!(
+            "front matter has {} bytes; the most that is read is {MAX_BYTES}",
+            yaml.len()
+        ));
+    }
+    let mut depth = 0_usize;
+    for byte in yaml.bytes() {
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return Err(format!("front matter nests more than {MAX_DEPTH} lists"));
+        }
+    }
+    serde_norway::from_str(yaml).map_err(|error| {
+        // An empty line stands for the fence, so that line numbers are those of the file.
+        let error = serde_norway::from_str::<Value>(&format!("\n{yaml}"))
+            .err()
+            .unwrap_or(error);
+        format!("front matter is not valid YAML: {error}")
+    })
 }
 
 impl FrontMatter {

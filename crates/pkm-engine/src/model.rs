@@ -71,7 +71,11 @@ impl Model {
             }
             ModelSource::Absent { name, reason } => (name, Slot::Absent(reason), None),
         };
-        let model = Arc::new(Self { name, slot: Mutex::new(slot), changed: Condvar::new() });
+        let model = Arc::new(Self {
+            name,
+            slot: Mutex::new(slot),
+            changed: Condvar::new(),
+        });
         if let Some(load) = load {
             let loading = Arc::clone(&model);
             let run = move || {
@@ -100,7 +104,9 @@ impl Model {
                 loading.changed.notify_all();
                 when_settled();
             };
-            if let Err(error) = std::thread::Builder::new().name("pkm-model".to_owned()).spawn(run)
+            if let Err(error) = std::thread::Builder::new()
+                .name("pkm-model".to_owned())
+                .spawn(run)
             {
                 *model.lock() = Slot::Failed(format!("no thread to load it on: {error}"));
             }
@@ -124,8 +130,12 @@ impl Model {
         match &*self.lock() {
             Slot::Loading => ModelState::Loading,
             Slot::Ready(_) => ModelState::Ready,
-            Slot::Absent(reason) => ModelState::Absent { reason: reason.clone() },
-            Slot::Failed(reason) => ModelState::Failed { reason: reason.clone() },
+            Slot::Absent(reason) => ModelState::Absent {
+                reason: reason.clone(),
+            },
+            Slot::Failed(reason) => ModelState::Failed {
+                reason: reason.clone(),
+            },
         }
     }
 
@@ -138,13 +148,15 @@ impl Model {
             .unwrap_or_else(PoisonError::into_inner);
         match &*guard {
             Slot::Ready(embedder) => Ok(Arc::clone(embedder)),
-            Slot::Loading => {
-                Err(format!("the model `{}` is still loading; ask again in a moment", self.name))
-            }
+            Slot::Loading => Err(format!(
+                "the model `{}` is still loading; ask again in a moment",
+                self.name
+            )),
             Slot::Absent(reason) => Err(reason.clone()),
-            Slot::Failed(reason) => {
-                Err(format!("the model `{}` could not be loaded: {reason}", self.name))
-            }
+            Slot::Failed(reason) => Err(format!(
+                "the model `{}` could not be loaded: {reason}",
+                self.name
+            )),
         }
     }
 

@@ -4,12 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use pkm_embed::{Embedder, Role};
 use pkm_index::Filter as KeyFilter;
-use pkm_store::{ChunkId, Filter, NoteId, Passage, Timestamp};
+use pkm_store::{ChunkId, Filter, NoteId, Passage};
 
+use crate::cursor::Cursor;
 use crate::fusion::{Weights, fuse};
-use crate::{Cursor, Engine, Error, chunk, vectors};
+use crate::{Engine, Error, chunk, vectors};
 
 /// The most hits one call gives.
 pub const MAX_LIMIT: usize = 50;
@@ -134,8 +136,13 @@ struct Evidence {
 
 /// What the vector arm gave: a ranking, or the reason why it did not run.
 enum VectorArm {
-    Ran { ranking: Vec<Evidence>, fingerprint: String },
-    Off { reason: String },
+    Ran {
+        ranking: Vec<Evidence>,
+        fingerprint: String,
+    },
+    Off {
+        reason: String,
+    },
 }
 
 impl Engine {
@@ -149,7 +156,10 @@ impl Engine {
     pub fn search(&self, request: &SearchRequest) -> Result<SearchAnswer, Error> {
         let query = request.query.trim();
         if query.is_empty() {
-            return Err(Error::invalid("query", "is blank; give a word or a question"));
+            return Err(Error::invalid(
+                "query",
+                "is blank; give a word or a question",
+            ));
         }
         if query.chars().count() > MAX_QUERY_CHARS {
             return Err(Error::invalid(
@@ -163,7 +173,9 @@ impl Engine {
             SearchMode::Vector => Some(self.vector_arm(query, &request.filter, page.depth())?),
             SearchMode::Hybrid => match self.vector_arm(query, &request.filter, page.depth()) {
                 Err(error @ (Error::NoModel { .. } | Error::StaleIndex { .. })) => {
-                    Some(VectorArm::Off { reason: error.to_string() })
+                    Some(VectorArm::Off {
+                        reason: error.to_string(),
+                    })
                 }
                 arm => Some(arm?),
             },
@@ -175,7 +187,11 @@ impl Engine {
                 .keyword_search(query, &request.filter, page.depth().max(ARM_DEPTH))?
                 .hits
                 .into_iter()
-                .map(|hit| Evidence { note: hit.note_id, chunk: hit.chunk_id, score: hit.score })
+                .map(|hit| Evidence {
+                    note: hit.note_id,
+                    chunk: hit.chunk_id,
+                    score: hit.score,
+                })
                 .collect(),
         };
         let index = self.index_state(vector.as_ref())?;
@@ -203,14 +219,24 @@ impl Engine {
         let note = self.store().get_note(id)?;
         let embedder = self.embedder(MODEL_WAIT)?;
         let fingerprint = embedder.card().fingerprint.clone();
-        let vectors = self.store().vectors_of(id, &fingerprint)?;
+        let vectors: Vec<Vec<f32>> = self
+            .store()
+            .vectors_of(id, &fingerprint)?
+            .into_iter()
+            .map(|(_, vector)| vector)
+            .collect();
         let arm = if vectors.is_empty() {
-            VectorArm::Off { reason: "this note is not embedded yet; ask again in a moment".into() }
+            VectorArm::Off {
+                reason: "this note is not embedded yet; ask again in a moment".into(),
+            }
         } else {
             let mean = mean_direction(&vectors, embedder.card().dim);
             let mut ranking = self.nearest_notes(&embedder, &mean, filter, page.depth() + 1)?;
             ranking.retain(|evidence| evidence.note != id);
-            VectorArm::Ran { ranking, fingerprint }
+            VectorArm::Ran {
+                ranking,
+                fingerprint,
+            }
         };
         let index = self.index_state(Some(&arm))?;
         let candidates = match &arm {
@@ -231,17 +257,26 @@ impl Engine {
                 ),
             });
         }
-        let embedded = embedder.embed(&[query], Role::Query).map_err(|source| Error::Internal {
-            doing: "embedding the query",
-            source: Box::new(source),
-        })?;
+        let embedded = embedder
+            .embed(&[query], Role::Query)
+            .map_err(|source| Error::Internal {
+                doing: "embedding the query",
+                source: Box::new(source),
+            })?;
         let fingerprint = card.fingerprint.clone();
-        let ranking =
-            self.nearest_notes(&embedder, &embedded.vectors[0], filter, depth.max(ARM_DEPTH))?;
+        let ranking = self.nearest_notes(
+            &embedder,
+            &embedded.vectors[0],
+            filter,
+            depth.max(ARM_DEPTH),
+        )?;
         if ranking.is_empty() {
             self.refuse_stale(&embedder)?;
         }
-        Ok(VectorArm::Ran { ranking, fingerprint })
+        Ok(VectorArm::Ran {
+            ranking,
+            fingerprint,
+        })
     }
 
     /// The nearest notes by their best chunk: `min(n_notes, allowed notes)` of them.
@@ -253,7 +288,8 @@ impl Engine {
         n_notes: usize,
     ) -> Result<Vec<Evidence>, Error> {
         let card = embedder.card();
-        self.vectors().catch_up(self.store(), &card.fingerprint, card.dim)?;
+        self.vectors()
+            .catch_up(self.store(), &card.fingerprint, card.dim)?;
         let allowed: Option<Vec<u64>> = self
             .store()
             .allowed_chunks(filter)?
@@ -265,14 +301,25 @@ impl Engine {
         loop {
             let neighbors = self.vectors().search(vector, k, key_filter)?;
             let chunks: Vec<ChunkId> = neighbors.iter().map(|n| vectors::chunk_of(n.key)).collect();
-            let owners = self.store().notes_of_chunks(&chunks)?;
+            let owners: HashMap<ChunkId, NoteId> = self
+                .store()
+                .passages(&chunks)?
+                .into_iter()
+                .map(|p| (p.chunk_id, p.note_id))
+                .collect();
             let mut seen = HashSet::new();
             let mut ranking = Vec::new();
             for (neighbor, chunk) in neighbors.iter().zip(&chunks) {
-                let Some(&note) = owners.get(chunk) else { continue };
+                let Some(&note) = owners.get(chunk) else {
+                    continue;
+                };
                 if seen.insert(note) {
                     let score = f64::from(neighbor.similarity);
-                    ranking.push(Evidence { note, chunk: *chunk, score });
+                    ranking.push(Evidence {
+                        note,
+                        chunk: *chunk,
+                        score,
+                    });
                 }
             }
             if ranking.len() >= n_notes || neighbors.len() < k {
@@ -296,7 +343,10 @@ impl Engine {
             .collect();
         Err(Error::StaleIndex {
             built_with: built_with.join(", "),
-            model: format!("`{}` (`{}`, {} dimensions)", card.name, card.fingerprint, card.dim),
+            model: format!(
+                "`{}` (`{}`, {} dimensions)",
+                card.name, card.fingerprint, card.dim
+            ),
         })
     }
 
@@ -305,27 +355,38 @@ impl Engine {
             Some(VectorArm::Ran { fingerprint, .. }) => Some(fingerprint.clone()),
             Some(VectorArm::Off { .. }) | None => self.fingerprint(),
         };
-        let counts = self.store().counts(fingerprint.as_deref().unwrap_or_default())?;
-        let (pending, failed) = (counts.pending, counts.failed);
+        let counts = self
+            .store()
+            .counts(fingerprint.as_deref().unwrap_or_default())?;
+        let (pending, failed) = (counts.n_pending, counts.n_failed);
         let (state, reason) = match vector {
-            _ if counts.notes == 0 => {
-                (Completeness::Empty, Some("there are no notes yet".to_owned()))
-            }
+            _ if counts.n_notes == 0 => (
+                Completeness::Empty,
+                Some("there are no notes yet".to_owned()),
+            ),
             Some(VectorArm::Off { reason }) => (Completeness::KeywordOnly, Some(reason.clone())),
             Some(VectorArm::Ran { .. }) if pending > 0 => (
                 Completeness::Partial,
                 Some(format!(
                     "{pending} of {} passages are not embedded yet and can be found by words only",
-                    counts.chunks
+                    counts.n_chunks
                 )),
             ),
             Some(VectorArm::Ran { .. }) if failed > 0 => (
                 Completeness::Partial,
-                Some(format!("{failed} of {} passages could not be embedded", counts.chunks)),
+                Some(format!(
+                    "{failed} of {} passages could not be embedded",
+                    counts.n_chunks
+                )),
             ),
             Some(VectorArm::Ran { .. }) | None => (Completeness::Complete, None),
         };
-        Ok(IndexState { state, pending, failed, reason })
+        Ok(IndexState {
+            state,
+            pending,
+            failed,
+            reason,
+        })
     }
 
     fn answer(
@@ -336,22 +397,34 @@ impl Engine {
         index: IndexState,
     ) -> Result<SearchAnswer, Error> {
         let n_candidates = candidates.len();
-        let shown: Vec<Candidate> =
-            candidates.into_iter().skip(page.offset).take(page.limit).collect();
+        let shown: Vec<Candidate> = candidates
+            .into_iter()
+            .skip(page.offset)
+            .take(page.limit)
+            .collect();
         let chunks: Vec<ChunkId> = shown.iter().map(|c| c.chunk).collect();
-        let passages: HashMap<ChunkId, Passage> =
-            self.store().passages(&chunks)?.into_iter().map(|p| (p.chunk_id, p)).collect();
+        let passages: HashMap<ChunkId, Passage> = self
+            .store()
+            .passages(&chunks)?
+            .into_iter()
+            .map(|p| (p.chunk_id, p))
+            .collect();
         let hits = shown
             .into_iter()
             // What was deleted since the ranking was made drops out here.
             .filter_map(|candidate| {
-                passages.get(&candidate.chunk).map(|passage| hit(query, &candidate, passage))
+                passages
+                    .get(&candidate.chunk)
+                    .map(|passage| hit(query, &candidate, passage))
             })
             .collect();
         let end = page.offset + page.limit;
-        let next_cursor =
-            (end < n_candidates && end < MAX_DEPTH).then(|| page.cursor_at(end));
-        Ok(SearchAnswer { hits, next_cursor, index })
+        let next_cursor = (end < n_candidates && end < MAX_DEPTH).then(|| page.cursor_at(end));
+        Ok(SearchAnswer {
+            hits,
+            next_cursor,
+            index,
+        })
     }
 }
 
@@ -372,7 +445,9 @@ fn rank(
 ) -> Vec<Candidate> {
     let notes = |arm: &[Evidence]| arm.iter().map(|e| e.note).collect::<Vec<_>>();
     let by_note = |arm: &[Evidence]| {
-        arm.iter().map(|e| (e.note, (e.chunk, e.score))).collect::<HashMap<_, _>>()
+        arm.iter()
+            .map(|e| (e.note, (e.chunk, e.score)))
+            .collect::<HashMap<_, _>>()
     };
     let (by_keyword, by_vector) = (by_note(keyword), by_note(vector));
     fuse(&notes(keyword), &notes(vector), weights(mode, query))
@@ -390,7 +465,10 @@ fn rank(
             Some(Candidate {
                 chunk,
                 score,
-                arms: Arms { keyword: fused.keyword, vector: fused.vector },
+                arms: Arms {
+                    keyword: fused.keyword,
+                    vector: fused.vector,
+                },
                 similarity: in_vector.map(|&(_, score)| score as f32),
             })
         })
@@ -400,11 +478,14 @@ fn rank(
 
 /// Measured with `pkm eval` on the project's corpus and the retrieval sets.
 fn weights(_mode: SearchMode, _query: &str) -> Weights {
-    Weights { keyword: 0.5, vector: 0.5 }
+    Weights {
+        keyword: 0.5,
+        vector: 0.5,
+    }
 }
 
 fn hit(query: &str, candidate: &Candidate, passage: &Passage) -> Hit {
-    let matches = pkm_store::matches(&passage.text, query);
+    let matches = pkm_store::analyze::matches(&passage.text, query);
     let snippet = chunk::snippet(&passage.text, &matches, SNIPPET_CHARS);
     let first = passage.first_line + n_newlines(&passage.text[..snippet.range.start]);
     let last = first + n_newlines(passage.text[snippet.range.clone()].trim_end());
@@ -432,7 +513,9 @@ fn is_korean(text: &str) -> bool {
 }
 
 fn reads_korean(languages: &[String]) -> bool {
-    languages.iter().any(|language| language == "multilingual" || language == "ko")
+    languages
+        .iter()
+        .any(|language| language == "multilingual" || language == "ko")
 }
 
 /// The mean of unit vectors, as a unit vector. They come from one note, so they do not cancel out;
@@ -465,7 +548,10 @@ impl Page {
             &request.query,
             &format!("{:?} {:?}", request.mode, request.filter),
         ]);
-        let mut page = Self { request: named, ..Self::first(limit)? };
+        let mut page = Self {
+            request: named,
+            ..Self::first(limit)?
+        };
         if let Some(cursor) = cursor {
             page.offset = Cursor::parse(cursor, named)?.offset;
             if page.offset >= MAX_DEPTH {
@@ -477,9 +563,16 @@ impl Page {
 
     fn first(limit: usize) -> Result<Self, Error> {
         if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(Error::invalid("limit", format!("is {limit}; it must be 1 to {MAX_LIMIT}")));
+            return Err(Error::invalid(
+                "limit",
+                format!("is {limit}; it must be 1 to {MAX_LIMIT}"),
+            ));
         }
-        Ok(Self { offset: 0, limit, request: 0 })
+        Ok(Self {
+            offset: 0,
+            limit,
+            request: 0,
+        })
     }
 
     /// How many notes of the ranking are needed: one more than shown, to know of a next page.
@@ -488,6 +581,10 @@ impl Page {
     }
 
     fn cursor_at(&self, offset: usize) -> String {
-        Cursor { offset, request: self.request }.to_string()
+        Cursor {
+            offset,
+            request: self.request,
+        }
+        .to_string()
     }
 }

@@ -21,15 +21,25 @@ struct Loaded {
 
 impl Vectors {
     pub(crate) fn new() -> Self {
-        Self { loaded: RwLock::new(None) }
+        Self {
+            loaded: RwLock::new(None),
+        }
     }
 
     /// Takes in what this or another process has changed since the last call.
-    pub(crate) fn catch_up(&self, store: &Store, fingerprint: &str, dim: usize) -> Result<(), Error> {
+    pub(crate) fn catch_up(
+        &self,
+        store: &Store,
+        fingerprint: &str,
+        dim: usize,
+    ) -> Result<(), Error> {
         let newest = store.change_seq()?;
         {
             let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
-            if loaded.as_ref().is_some_and(|l| l.fingerprint == fingerprint && l.seq == newest) {
+            if loaded
+                .as_ref()
+                .is_some_and(|l| l.fingerprint == fingerprint && l.seq == newest)
+            {
                 return Ok(());
             }
         }
@@ -60,7 +70,9 @@ impl Vectors {
     /// How many vectors there are, and the memory they take in bytes.
     pub(crate) fn size(&self) -> (usize, usize) {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
-        loaded.as_ref().map_or((0, 0), |l| (l.index.len(), l.index.size_bytes()))
+        loaded
+            .as_ref()
+            .map_or((0, 0), |l| (l.index.len(), l.index.size_bytes()))
     }
 }
 
@@ -74,14 +86,22 @@ impl Loaded {
         if refused > 0 {
             tracing::error!(refused, "damaged vectors were left out; run `pkm doctor`");
         }
-        Ok(Self { fingerprint: fingerprint.to_owned(), index, seq })
+        Ok(Self {
+            fingerprint: fingerprint.to_owned(),
+            index,
+            seq,
+        })
     }
 
     fn advance(mut self, store: &Store, fingerprint: &str) -> Result<Self, Error> {
         match store.vector_changes(fingerprint, self.seq)? {
             Changes::UpToDate => Ok(self),
             Changes::Reload => Self::read(store, fingerprint, self.index.dim()),
-            Changes::Apply { added, removed, seq } => {
+            Changes::Apply {
+                added,
+                removed,
+                seq,
+            } => {
                 for chunk in removed {
                     self.index.remove(key(chunk));
                 }
@@ -108,5 +128,8 @@ pub(crate) fn chunk_of(key: u64) -> ChunkId {
 }
 
 fn internal(source: pkm_index::Error) -> Error {
-    Error::Internal { doing: "searching the vectors", source: Box::new(source) }
+    Error::Internal {
+        doing: "searching the vectors",
+        source: Box::new(source),
+    }
 }

@@ -434,6 +434,21 @@ fn the_counter_is_called_on_a_few_times_the_length_of_the_note() {
 }
 
 #[test]
+fn a_counter_that_counts_a_whole_above_its_parts_is_obeyed() {
+    let content = format!("# A\n\n{}\n\n## B\n\n{}\n\n- x\n- y\n", prose(9), prose(30));
+    let count = |text: &str| (text.chars().count() as f32).powf(1.15) as usize;
+    let limits = Limits::default();
+    let chunks = chunk("A", &content, &count, limits);
+    assert!(
+        chunks
+            .iter()
+            .all(|chunk| chunk.n_tokens <= limits.max_tokens),
+        "{chunks:?}"
+    );
+    assert!(chunks.iter().all(|chunk| chunk.n_tokens > 40), "{chunks:?}");
+}
+
+#[test]
 fn hostile_nesting_is_cut_too() {
     for content in [
         "> ".repeat(5_000) + "deep",

@@ -153,13 +153,14 @@ impl Exporter {
         } else {
             String::new()
         };
-        let (derived_title, derived_tags) = if generated.is_empty() {
+        let text = generated + note.content;
+        let n_generated = text.len() - note.content.len();
+        let (derived_title, derived_tags) = if n_generated == 0 {
             (derived_title, own.tags)
         } else {
-            let block = split_front_matter(&generated);
-            (title_with(&block, "", &stem), block.tags)
+            let block = split_front_matter(&text);
+            (title_with(&block, &text, &stem), block.tags)
         };
-        let bytes = [generated.as_bytes(), note.content.as_bytes()].concat();
         let record = Record {
             path: path.clone(),
             title: note.title.to_owned(),
@@ -169,8 +170,8 @@ impl Exporter {
             updated_at: note.updated_at,
             derived_title: Some(derived_title).filter(|title| title != note.title),
             derived_tags: Some(derived_tags).filter(|tags| tags != note.tags),
-            n_generated: generated.len(),
-            blake3: blake3::hash(&bytes).to_hex().to_string(),
+            n_generated,
+            blake3: blake3::hash(text.as_bytes()).to_hex().to_string(),
         };
 
         let file = self.root.join(&path);
@@ -179,7 +180,7 @@ impl Exporter {
             .at_path(&path)
             .is_some_and(|former| former.blake3 == record.blake3);
         if !is_same || !file.exists() {
-            write_whole(&file, &bytes)?;
+            write_whole(&file, text.as_bytes())?;
         }
         set_time(&file, note.updated_at);
         self.list_line(&to_json(&record))?;

@@ -125,6 +125,24 @@ fn invalid_yaml_is_reported_by_line_and_stepped_over() {
 }
 
 #[test]
+fn hostile_yaml_is_refused_at_once() {
+    let bomb: String = (1..20)
+        .map(|i| format!("k{i}: &k{i} [{}]\n", format!("*k{},", i - 1).repeat(8)))
+        .collect();
+    for yaml in [
+        format!("a: {}", "[".repeat(60_000)),
+        format!("a: {}", "{a: ".repeat(10_000)),
+        format!("a: {}", "x".repeat(100_000)),
+        format!("k0: &k0 [x, x, x]\n{bomb}"),
+    ] {
+        let content = format!("---\n{yaml}\n---\nbody");
+        let found = split_front_matter(&content);
+        assert!(found.problem.is_some());
+        assert_eq!(&content[found.range.end..], "body");
+    }
+}
+
+#[test]
 fn prose_behind_a_fence_that_was_never_closed_stays_in_the_body() {
     for content in [
         "---\ntitle: T\n\nA paragraph\n\n---\n\nafter a rule",

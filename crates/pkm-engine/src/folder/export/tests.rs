@@ -135,6 +135,7 @@ fn other_metadata_goes_into_a_generated_block_that_import_takes_off() {
         given("mark", "\u{FEFF}text", &["x"], ""),
         given("empty", "", &["x"], ""),
         given("nul", "a\0b", &["x"], ""),
+        given(" ", "# A\n", &[], ""),
     ];
     let (root, paths) = check(&notes);
     let file = text(&root, &paths[0]);
@@ -171,7 +172,7 @@ fn titles_that_no_file_can_have_and_equal_ones_stay_apart() {
         ]
     );
     let long = given(
-        &"아주 긴 제목 ".repeat(100).trim_end().to_owned(),
+        "아주 긴 제목 ".repeat(100).trim_end(),
         "x",
         &[],
         &"긴 폴더".repeat(60),
