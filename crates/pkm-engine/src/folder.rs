@@ -245,9 +245,9 @@ fn read_note(file: &Path, path: &str, sidecar: &Sidecar) -> Result<FileNote, Str
     match (unchanged, at_path) {
         (Some(record), _) => match source.as_exported(&bytes, record) {
             Some(note) => Ok(note),
-            None => source.from_text(&bytes, None),
+            None => source.note_from(&bytes, None),
         },
-        (None, record) => source.from_text(&bytes, record),
+        (None, record) => source.note_from(&bytes, record),
     }
 }
 
@@ -278,7 +278,7 @@ impl FileSource<'_> {
     }
 
     /// The note that any file holds; `record` is of an export whose file was edited since.
-    fn from_text(&self, bytes: &[u8], record: Option<&Record>) -> Result<FileNote, String> {
+    fn note_from(&self, bytes: &[u8], record: Option<&Record>) -> Result<FileNote, String> {
         let decoded = decode(bytes).map_err(|error| error.to_string())?;
         let mut content = decoded.text;
         let front_matter = split_front_matter(&content);

@@ -257,7 +257,8 @@ mod tests {
     fn a_text_without_blanks_is_cut_between_graphemes() {
         let family = "👨‍👩‍👧‍👦";
         let text = family.repeat(100);
-        let found = snippet(&text, &[family.len() * 50..family.len() * 51], 40);
+        let middle = family.len() * 50..family.len() * 51;
+        let found = snippet(&text, std::slice::from_ref(&middle), 40);
         assert_eq!(found.text.trim_matches('…').replace(family, ""), "");
         assert!(found.text.contains(family));
     }
