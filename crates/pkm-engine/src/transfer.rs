@@ -175,7 +175,7 @@ impl Engine {
                 return Err(Error::Cancelled);
             }
             match entry.result {
-                Ok(file) => import.take(&entry.path, file)?,
+                Ok(file) => import.take(&entry.path, &file)?,
                 Err(problem) => {
                     if problem.scope == ProblemScope::Folder {
                         unreadable.push(format!("{}/", entry.path));
@@ -274,7 +274,7 @@ impl Engine {
 }
 
 impl Import<'_> {
-    fn take(&mut self, path: &str, file: FileNote) -> Result<(), Error> {
+    fn take(&mut self, path: &str, file: &FileNote) -> Result<(), Error> {
         let mut warn = |what: String| self.report.warnings.push((path.to_owned(), what));
         if let Some(problem) = &file.problem {
             warn(format!("front matter: {problem}"));
@@ -300,7 +300,7 @@ impl Import<'_> {
             self.report.n_unchanged += 1;
             return Ok(());
         }
-        let state = match self.state(path, &file) {
+        let state = match self.state(path, file) {
             Ok(state) => state,
             Err(Error::Invalid { field, reason }) => {
                 self.report
@@ -318,7 +318,7 @@ impl Import<'_> {
             return Ok(());
         }
         match known {
-            None => self.add(state, &file),
+            None => self.add(state, file),
             Some(known) => {
                 let id = known.id;
                 self.update(id, &state, path, file.updated_at)

@@ -180,8 +180,7 @@ impl VectorIndex {
             });
         }
         let norm = dot(vector, vector).sqrt();
-        // Written so that NaN fails.
-        if !((norm - 1.0).abs() <= UNIT_TOLERANCE) {
+        if norm.is_nan() || (norm - 1.0).abs() > UNIT_TOLERANCE {
             return Err(Error::NotUnit { norm });
         }
         Ok(())

@@ -142,7 +142,7 @@ fn words_find_while_the_model_loads_and_meaning_waits_for_it() {
         ModelSource::Load {
             name: "slow".into(),
             load: Box::new(move || {
-                drop(wait.recv());
+                wait.recv().expect("the test holds the other end");
                 Ok(Arc::new(HashEmbedder::new()))
             }),
         },
