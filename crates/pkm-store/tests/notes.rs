@@ -306,7 +306,11 @@ fn a_filter_combines_tags_folder_and_time() {
         assert_eq!(page.total, want.len());
         let chunks = scene.store.allowed_chunks(&filter).unwrap();
         let Some(chunks) = chunks else {
-            return assert_eq!(want, [a, b, c], "only a filter that lets all through has no list");
+            return assert_eq!(
+                want,
+                [a, b, c],
+                "only a filter that lets all through has no list"
+            );
         };
         let passages = scene.store.passages(&chunks).unwrap();
         let mut got: Vec<_> = passages.iter().map(|passage| passage.note_id).collect();

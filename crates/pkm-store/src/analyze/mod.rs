@@ -1,6 +1,18 @@
 //! Text into searchable tokens, and queries against text. Pure: no storage, no settings.
 
-use std::ops::Range;
+mod english;
+mod hangul;
+mod matches;
+mod normalize;
+mod posting;
+mod query;
+mod scan;
+mod stop;
+mod words;
+
+pub use matches::matches;
+pub(crate) use posting::posting;
+pub(crate) use query::{Form, Plan, Query, Term};
 
 /// Posting text of the fields that all chunks of a note share.
 pub(crate) struct NoteFields {
@@ -15,16 +27,4 @@ impl NoteFields {
             tags: posting(&tags.join("\n")),
         }
     }
-}
-
-/// The tokens of `text` as the postings hold them, with blanks between them.
-pub(crate) fn posting(text: &str) -> String {
-    text.to_owned()
-}
-
-/// The byte ranges of `text` that match a term of `query`, ascending, not overlapping, on
-/// character boundaries.
-pub fn matches(text: &str, query: &str) -> Vec<Range<usize>> {
-    let _ = (text, query);
-    Vec::new()
 }

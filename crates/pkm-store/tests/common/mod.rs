@@ -12,20 +12,20 @@ use pkm_store::{
 use tempfile::TempDir;
 
 /// The name of [`chunks`].
-pub const CHUNKER: &str = "test";
+pub(crate) const CHUNKER: &str = "test";
 
-pub struct Scene {
-    pub store: Store,
-    pub dir: TempDir,
+pub(crate) struct Scene {
+    pub(crate) store: Store,
+    pub(crate) dir: TempDir,
 }
 
 /// A point in time, `seconds` after the first.
-pub fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).unwrap()
 }
 
 /// One chunk for each range, and one for all when there is none.
-pub fn chunks(content: &str, ranges: &[Range<usize>]) -> Vec<NewChunk> {
+pub(crate) fn chunks(content: &str, ranges: &[Range<usize>]) -> Vec<NewChunk> {
     let whole = [0..content.len()];
     let ranges = if ranges.is_empty() { &whole } else { ranges };
     let text = |range: &Range<usize>| content.get(range.clone()).unwrap_or("").as_bytes();
@@ -41,7 +41,7 @@ pub fn chunks(content: &str, ranges: &[Range<usize>]) -> Vec<NewChunk> {
         .collect()
 }
 
-pub fn chunking(chunks: &[NewChunk]) -> Chunking<'_> {
+pub(crate) fn chunking(chunks: &[NewChunk]) -> Chunking<'_> {
     Chunking {
         by: CHUNKER,
         chunks,
@@ -49,7 +49,7 @@ pub fn chunking(chunks: &[NewChunk]) -> Chunking<'_> {
 }
 
 impl Scene {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self {
             store: Store::open(dir.path()).unwrap(),
@@ -57,24 +57,24 @@ impl Scene {
         }
     }
 
-    pub fn try_add(&self, note: &NewNote) -> Result<Written> {
+    pub(crate) fn try_add(&self, note: &NewNote) -> Result<Written> {
         let chunks = chunks(&note.content, &[]);
         self.store.add_note(note, chunking(&chunks), at(0))
     }
 
-    pub fn add_full(&self, note: &NewNote) -> Written {
+    pub(crate) fn add_full(&self, note: &NewNote) -> Written {
         self.try_add(note).unwrap()
     }
 
-    pub fn add(&self, title: &str, content: &str) -> NoteId {
+    pub(crate) fn add(&self, title: &str, content: &str) -> NoteId {
         self.add_chunked(title, content, &[]).unwrap().id
     }
 
-    pub fn add_with_ranges(&self, content: &str, ranges: &[Range<usize>]) -> Result<Written> {
+    pub(crate) fn add_with_ranges(&self, content: &str, ranges: &[Range<usize>]) -> Result<Written> {
         self.add_chunked("t", content, ranges)
     }
 
-    pub fn add_chunked(
+    pub(crate) fn add_chunked(
         &self,
         title: &str,
         content: &str,
@@ -89,7 +89,7 @@ impl Scene {
         self.store.add_note(&note, chunking(&chunks), at(0))
     }
 
-    pub fn edit(
+    pub(crate) fn edit(
         &self,
         id: NoteId,
         expected: Option<Revision>,
@@ -104,7 +104,7 @@ impl Scene {
         self.edit_state(id, expected, &state)
     }
 
-    pub fn edit_state(
+    pub(crate) fn edit_state(
         &self,
         id: NoteId,
         expected: Option<Revision>,
@@ -119,7 +119,7 @@ impl Scene {
         self.store.update_note(id, edit, at(1))
     }
 
-    pub fn restore(&self, id: NoteId, revision: Revision) -> Result<Written> {
+    pub(crate) fn restore(&self, id: NoteId, revision: Revision) -> Result<Written> {
         let content = self
             .store
             .get_revision(id, revision)
@@ -130,7 +130,7 @@ impl Scene {
             .restore_note(id, revision, chunking(&chunks), at(2))
     }
 
-    pub fn rechunk(&self, id: NoteId, revision: Revision, by: &str) -> Result<bool> {
+    pub(crate) fn rechunk(&self, id: NoteId, revision: Revision, by: &str) -> Result<bool> {
         let content = self.store.get_note(id).unwrap().content;
         let chunks = chunks(&content, &[]);
         self.store.rechunk_note(
@@ -144,7 +144,7 @@ impl Scene {
     }
 
     /// The notes that a keyword search finds, best first.
-    pub fn find(&self, query: &str) -> Vec<NoteId> {
+    pub(crate) fn find(&self, query: &str) -> Vec<NoteId> {
         let answer = self
             .store
             .keyword_search(query, &pkm_store::Filter::default(), 50)
