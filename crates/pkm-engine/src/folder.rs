@@ -16,9 +16,9 @@ use thiserror::Error;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::decode::decode;
-use crate::markdown::{FrontMatter, split_front_matter, title_with};
+use crate::markdown::{FrontMatter, split_front_matter, title_of};
 
-pub(crate) use export::{Destination, Exported, Exporter, NoteFile};
+pub(crate) use export::{Destination, Exporter, NoteFile};
 
 use sidecar::{Record, Sidecar};
 
@@ -282,7 +282,7 @@ impl FileSource<'_> {
         let decoded = decode(bytes).map_err(|error| error.to_string())?;
         let mut content = decoded.text;
         let front_matter = split_front_matter(&content);
-        let mut title = title_with(&front_matter, &content, &self.stem);
+        let mut title = title_of(&front_matter, &content, &self.stem);
         if let Some(record) = record {
             title = record.title_after_edit(title);
             if let Some(own) = export::without_generated(&content, &front_matter, record) {

@@ -28,7 +28,7 @@ pub(crate) struct FrontMatter {
     pub(crate) created: Option<Timestamp>,
     /// When the note was last changed, by the same rule.
     pub(crate) updated: Option<Timestamp>,
-    /// What is wrong with the block, in a sentence. The rest of the note is not touched by it.
+    /// What is wrong with the block ("it"), in a sentence. The rest of the note is not touched by it.
     pub(crate) problem: Option<String>,
     /// The keys of the block, as written, in order.
     pub(crate) keys: Vec<String>,
@@ -55,8 +55,8 @@ pub(crate) fn split_front_matter(content: &str) -> FrontMatter {
     };
     let first = content[block.yaml.start..].lines().next().unwrap_or("");
     let Some(end) = block.end else {
-        let problem = looks_like_key(first)
-            .then(|| "front matter is opened by `---` and never closed".to_owned());
+        let problem =
+            looks_like_key(first).then(|| "it is opened by `---` and never closed".to_owned());
         return FrontMatter { problem, ..absent };
     };
     let yaml = &content[block.yaml];
@@ -92,14 +92,9 @@ pub(crate) fn split_front_matter(content: &str) -> FrontMatter {
     }
 }
 
-/// The note's title: that of the front matter, else the first heading of the first level, else
-/// `file_stem`.
-pub(crate) fn title_of(content: &str, file_stem: &str) -> String {
-    title_with(&split_front_matter(content), content, file_stem)
-}
-
-/// [`title_of`] for a caller that has read the front matter already.
-pub(crate) fn title_with(front_matter: &FrontMatter, content: &str, file_stem: &str) -> String {
+/// The title of a note whose `front_matter` this is: the one given there, else the first heading of
+/// the first level, else `file_stem`.
+pub(crate) fn title_of(front_matter: &FrontMatter, content: &str, file_stem: &str) -> String {
     front_matter
         .title
         .clone()
@@ -217,7 +212,7 @@ fn parse(yaml: &str) -> Result<Value, String> {
     const MAX_DEPTH: usize = 128;
     if yaml.len() > MAX_BYTES {
         return Err(format!(
-            "front matter has {} bytes; the most that is read is {MAX_BYTES}",
+            "it has {} bytes; the most that is read is {MAX_BYTES}",
             yaml.len()
         ));
     }
@@ -229,7 +224,7 @@ fn parse(yaml: &str) -> Result<Value, String> {
             _ => {}
         }
         if depth > MAX_DEPTH {
-            return Err(format!("front matter nests more than {MAX_DEPTH} lists"));
+            return Err(format!("it nests more than {MAX_DEPTH} lists"));
         }
     }
     serde_norway::from_str(yaml).map_err(|error| {
@@ -237,7 +232,7 @@ fn parse(yaml: &str) -> Result<Value, String> {
         let error = serde_norway::from_str::<Value>(&format!("\n{yaml}"))
             .err()
             .unwrap_or(error);
-        format!("front matter is not valid YAML: {error}")
+        format!("it is not valid YAML: {error}")
     })
 }
 
@@ -316,12 +311,17 @@ fn list(value: &Value, separators: &[char]) -> Vec<String> {
         .collect()
 }
 
+/// As [`list`], but a string without a comma is cut at blanks, and no tag has a comma in it.
 fn tags_in(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) if !text.contains(',') => {
             text.split_whitespace().map(str::to_owned).collect()
         }
-        _ => list(value, &[',']),
+        _ => list(value, &[','])
+            .iter()
+            .flat_map(|tag| tag.split(','))
+            .map(|tag| tag.trim().to_owned())
+            .collect(),
     }
 }
 

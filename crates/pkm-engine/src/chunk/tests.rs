@@ -331,6 +331,47 @@ fn markers_of_a_long_note_are_each_in_one_chunk_with_the_right_line() {
 }
 
 #[test]
+fn the_long_note_of_the_corpus_shows_its_facts_on_their_lines() {
+    let content = include_str!("../../../../tests/corpus/notes/projects/베란다 온실 일지.md");
+    let chunks = check_sizes("베란다 온실 일지", content, Limits::default());
+    for (marker, line) in [
+        ("KP-217", 41),
+        ("23 days", 115),
+        ("18만 원", 160),
+        ("470 µF", 254),
+        ("88장", 477),
+    ] {
+        let at = content.find(marker).expect("is there");
+        let found = chunks
+            .iter()
+            .find(|chunk| chunk.range.contains(&at))
+            .expect("is in a chunk");
+        let in_chunk = &content[found.range.start..at];
+        assert_eq!(
+            found.first_line + line_of(in_chunk, in_chunk.len()) - 1,
+            line,
+            "{marker}"
+        );
+    }
+}
+
+#[test]
+fn a_note_from_windows_has_no_heading_but_its_title() {
+    let content = include_str!("../../../../tests/corpus/notes/til/윈도우에서 쓴 메모.md");
+    let limits = Limits {
+        max_tokens: 120,
+        target_tokens: 70,
+    };
+    let chunks = check_sizes("윈도우에서 쓴 메모", content, limits);
+    assert!(chunks.len() > 2);
+    assert!(chunks.iter().all(|chunk| chunk.heading_path.is_empty()));
+    let fence = "```ini\r\n# 이 줄은 제목이 아니라 주석\r\n[wsl2]\r\nmemory=6GB\r\n```";
+    let texts = texts(content, &chunks);
+    assert!(texts.iter().any(|text| text.contains(fence)), "{texts:#?}");
+    assert!(!texts.iter().any(|text| text.contains("tags:")));
+}
+
+#[test]
 fn many_small_blocks_do_not_become_many_small_chunks() {
     let content: String = (0..200)
         .map(|i| format!("## 항목 {i}\n\n짧은 글 {i}\n\n"))

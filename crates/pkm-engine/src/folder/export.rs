@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use super::names::{Names, safe_file_name};
 use super::sidecar::{FILE_NAME, Header, Record, Sidecar, VERSION};
 use super::{EXTENSIONS, FolderError};
-use crate::markdown::{FrontMatter, split_front_matter, title_with};
+use crate::markdown::{FrontMatter, split_front_matter, title_of};
 
 /// A note to be written.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +45,13 @@ pub(crate) enum Destination {
     /// That, or one that a former export wrote, which is brought up to date.
     FormerExport,
     /// Any: notes come to stand beside the files that are there.
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "no command asks for it yet; the rules for it are tested"
+        )
+    )]
     Any,
 }
 
@@ -146,7 +153,7 @@ impl Exporter {
             .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
 
         let own = split_front_matter(note.content);
-        let derived_title = title_with(&own, note.content, &stem);
+        let derived_title = title_of(&own, note.content, &stem);
         let has_own = !own.range.is_empty() || own.problem.is_some();
         let generated = if !has_own && (!note.tags.is_empty() || derived_title != note.title) {
             generate(note)
@@ -159,7 +166,7 @@ impl Exporter {
             (derived_title, own.tags)
         } else {
             let block = split_front_matter(&text);
-            (title_with(&block, &text, &stem), block.tags)
+            (title_of(&block, &text, &stem), block.tags)
         };
         let record = Record {
             path: path.clone(),

@@ -234,3 +234,34 @@ fn a_name_in_an_old_korean_encoding_is_readable() {
         assert_eq!(note(&entries, "회의록 정리.md").title, "회의록 정리");
     }
 }
+
+#[test]
+fn the_corpus_is_read_whole_and_its_encodings_are_told() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/corpus"));
+    let entries = read(root);
+    let notes = entries
+        .iter()
+        .filter(|entry| entry.path.starts_with("notes/"));
+    for entry in notes.clone() {
+        let found = entry.result.as_ref().expect("is a note");
+        assert_eq!(
+            (found.encoding, found.lossy, &found.problem),
+            ("UTF-8", false, &None),
+            "{}",
+            entry.path
+        );
+    }
+    assert_eq!(notes.count(), 70);
+
+    let cp949 = note(&entries, "encodings/cp949.md");
+    assert_eq!((cp949.encoding, cp949.lossy), ("EUC-KR", false));
+    assert!(cp949.content.contains('햏') && cp949.content.contains('쀍'));
+    assert!(!cp949.tags.is_empty());
+    let utf16 = note(&entries, "encodings/utf-16le-bom.md");
+    assert_eq!((utf16.encoding, utf16.lossy), ("UTF-16LE", false));
+    assert!(reason(&entries, "encodings/binary-garbage.md").contains("not text"));
+
+    let windows = note(&entries, "notes/til/윈도우에서 쓴 메모.md");
+    assert!(windows.content.starts_with('\u{FEFF}') && windows.content.contains("\r\n---\r\n"));
+    assert!(!windows.tags.is_empty());
+}

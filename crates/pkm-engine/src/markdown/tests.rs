@@ -9,6 +9,10 @@ fn check_absent(content: &str) {
     assert_eq!(found.problem, None);
 }
 
+fn title_in(content: &str, file_stem: &str) -> String {
+    title_of(&split_front_matter(content), content, file_stem)
+}
+
 fn at(text: &str) -> Option<Timestamp> {
     Some(text.parse().expect("a timestamp"))
 }
@@ -24,7 +28,7 @@ fn a_file_with_a_mark_crlf_and_a_rule_in_its_body_is_read() {
     assert_eq!(found.created, at("2026-11-03T00:00:00Z"));
     assert_eq!(found.updated, at("2026-11-04T00:00:00Z"));
     assert_eq!(found.problem, None);
-    assert_eq!(title_of(content, "file"), "인증 설계");
+    assert_eq!(title_in(content, "file"), "인증 설계");
 }
 
 #[test]
@@ -47,6 +51,7 @@ fn tags_are_read_in_every_form() {
         ("태그: 요리, 한식", vec!["요리", "한식"]),
         ("tags:", vec![]),
         ("tags: []", vec![]),
+        ("tags: ['a, b', c]", vec!["a", "b", "c"]),
     ] {
         let found = split_front_matter(&format!("---\n{yaml}\n---\nbody"));
         assert_eq!(found.tags, expected, "{yaml}");
@@ -117,7 +122,7 @@ fn invalid_yaml_is_reported_by_line_and_stepped_over() {
     assert_eq!(&content[found.range.end..], "# Body\n");
     assert!(found.tags.is_empty());
     assert!(found.problem.expect(PROBLEM).contains("not valid YAML"));
-    assert_eq!(title_of(content, "file"), "Body");
+    assert_eq!(title_in(content, "file"), "Body");
 
     let found = split_front_matter("---\ntitle: a: b\n---\n");
     let problem = found.problem.expect(PROBLEM);
@@ -174,14 +179,14 @@ fn a_title_comes_from_the_first_top_level_heading_outside_of_fences() {
         ("---\ntitle: '  '\n---\n# Heading\n", "Heading"),
         ("---\ntitle: 2026\n---\n", "2026"),
     ] {
-        assert_eq!(title_of(content, "file"), expected, "{content}");
+        assert_eq!(title_in(content, "file"), expected, "{content}");
     }
 }
 
 #[test]
 fn a_decomposed_file_name_gives_a_composed_title() {
     let decomposed: String = "회의록".nfd().collect();
-    assert_eq!(title_of("", &decomposed), "회의록");
+    assert_eq!(title_in("", &decomposed), "회의록");
 }
 
 proptest::proptest! {
@@ -190,6 +195,6 @@ proptest::proptest! {
         let found = split_front_matter(&content);
         proptest::prop_assert!(content.is_char_boundary(found.range.end));
         proptest::prop_assert!(found.range.start <= found.range.end);
-        let _ = title_of(&content, "file");
+        let _ = title_in(&content, "file");
     }
 }

@@ -418,7 +418,7 @@ proptest! {
     }
 
     #[test]
-    fn a_generated_block_says_what_the_note_says(title in "[^\\p{Cc}]{1,40}", tag in "[^\\p{Cc}#]{1,12}") {
+    fn a_generated_block_says_what_the_note_says(title in "[^\\p{Cc}]{1,40}", tag in "[^\\p{Cc}#,]{1,12}") {
         let note = given(&title, "", &[&tag], "");
         let file = NoteFile {
             title: &note.title, content: "", tags: &note.tags, folder: "",
