@@ -1,0 +1,78 @@
+//! `pkm config`
+
+use std::fmt::Display;
+
+use anyhow::Result;
+use serde_json::{Map, json};
+
+use crate::cli::Format;
+use crate::config::{Config, Setting};
+use crate::models;
+use crate::out::Out;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Settings {
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    format: Format,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Print where the config file is, or would be
+    Path,
+}
+
+pub(crate) fn run(args: &Settings, config: &Config, out: &mut Out) -> Result<()> {
+    if let Some(What::Path) = args.what {
+        return Ok(out.line(config.file.display().to_string())?);
+    }
+    let model = Setting {
+        value: models::choose(config)?.manifest.name.clone(),
+        origin: config.model.origin,
+    };
+    let rows = [
+        row("data", &config.data, |path| path.display().to_string()),
+        row("model", &model, String::clone),
+        row("models", &config.models, |path| path.display().to_string()),
+        row("hub", &config.hub, String::clone),
+        row("device", &config.device, String::clone),
+        row("log", &config.log, String::clone),
+        row("trash_days", &config.trash_days, u32::to_string),
+    ];
+    let missing = if config.file_exists {
+        ""
+    } else {
+        " (not there)"
+    };
+    if args.format.json {
+        let settings: Map<_, _> = rows
+            .into_iter()
+            .map(|(name, value, origin)| {
+                (name.to_owned(), json!({ "value": value, "from": origin }))
+            })
+            .collect();
+        return Ok(out.json(&json!({
+            "settings": settings,
+            "file": config.file,
+            "file_exists": config.file_exists,
+        }))?);
+    }
+    for (name, value, origin) in rows {
+        out.line(format!("{name:<11} {value}  ({origin})"))?;
+    }
+    Ok(out.line(format!("{:<11} {}{missing}", "file", config.file.display()))?)
+}
+
+fn row<T>(
+    name: &'static str,
+    setting: &Setting<T>,
+    show: impl Fn(&T) -> String,
+) -> (&'static str, String, String) {
+    (name, show(&setting.value), origin(&setting.origin))
+}
+
+fn origin(origin: &impl Display) -> String {
+    origin.to_string()
+}

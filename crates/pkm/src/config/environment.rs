@@ -1,0 +1,72 @@
+//! The one place that reads the environment.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::report::Failure;
+
+/// What the environment says; an empty variable counts as unset.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Environment {
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) xdg_data_home: Option<PathBuf>,
+    pub(crate) xdg_config_home: Option<PathBuf>,
+    /// Windows: `%LOCALAPPDATA%`.
+    pub(crate) local_app_data: Option<PathBuf>,
+    /// Windows: `%APPDATA%`.
+    pub(crate) app_data: Option<PathBuf>,
+    pub(crate) pkm_home: Option<PathBuf>,
+    pub(crate) pkm_models: Option<PathBuf>,
+    pub(crate) pkm_model: Option<OsString>,
+    pub(crate) pkm_device: Option<OsString>,
+    pub(crate) pkm_log: Option<OsString>,
+    /// The variable that the hub's own tools read.
+    pub(crate) hf_endpoint: Option<OsString>,
+    pub(crate) visual: Option<OsString>,
+    pub(crate) editor: Option<OsString>,
+}
+
+impl Environment {
+    pub(crate) fn read() -> Self {
+        // The desktop standard says to pass over relative paths.
+        let absolute = |name| path(name).filter(|path| path.is_absolute());
+        Self {
+            home: path(if cfg!(windows) { "USERPROFILE" } else { "HOME" }),
+            xdg_data_home: absolute("XDG_DATA_HOME"),
+            xdg_config_home: absolute("XDG_CONFIG_HOME"),
+            local_app_data: absolute("LOCALAPPDATA"),
+            app_data: absolute("APPDATA"),
+            pkm_home: path("PKM_HOME"),
+            pkm_models: path("PKM_MODELS"),
+            pkm_model: variable("PKM_MODEL"),
+            pkm_device: variable("PKM_DEVICE"),
+            pkm_log: variable("PKM_LOG"),
+            hf_endpoint: variable("HF_ENDPOINT"),
+            visual: variable("VISUAL"),
+            editor: variable("EDITOR"),
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the module that reads the environment"
+)]
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn path(name: &str) -> Option<PathBuf> {
+    variable(name).map(PathBuf::from)
+}
+
+/// The text of a variable.
+pub(super) fn utf8(name: &str, value: Option<&OsString>) -> Result<Option<String>, Failure> {
+    match value.map(|value| value.to_str()) {
+        None => Ok(None),
+        Some(Some(text)) => Ok(Some(text.to_owned())),
+        Some(None) => Err(Failure::usage(format!(
+            "the environment variable `{name}` is not UTF-8"
+        ))),
+    }
+}

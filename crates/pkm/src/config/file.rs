@@ -1,0 +1,58 @@
+//! The config file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::report::Failure;
+
+/// What the file says.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) data: Option<PathBuf>,
+    pub(super) model: Option<String>,
+    pub(super) models: Option<PathBuf>,
+    pub(super) hub: Option<String>,
+    pub(super) device: Option<String>,
+    pub(super) log: Option<String>,
+    pub(super) trash_days: Option<u32>,
+}
+
+impl File {
+    /// Reads the file at `path`; `None` where there is none. `~/` at the start of a folder means
+    /// `home`, and a relative folder is below the one that the file is in.
+    pub(super) fn read(path: &Path, home: Option<&Path>) -> Result<Option<Self>, Failure> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(Failure::new(format!(
+                    "cannot read the config file `{}`",
+                    path.display()
+                ))
+                .source(error));
+            }
+        };
+        let mut file: File = toml::from_str(&text).map_err(|error| {
+            let line = error
+                .span()
+                .map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            Failure::new(format!(
+                "the config file `{}` is not usable: line {line}: {}",
+                path.display(),
+                error.message()
+            ))
+        })?;
+        let base = path.parent().unwrap_or(Path::new(""));
+        for folder in [&mut file.data, &mut file.models].into_iter().flatten() {
+            let expanded = match (folder.strip_prefix("~"), home) {
+                (Ok(below), Some(home)) => home.join(below),
+                _ => base.join(&*folder),
+            };
+            *folder = expanded;
+        }
+        Ok(Some(file))
+    }
+}

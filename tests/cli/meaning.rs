@@ -1,0 +1,242 @@
+//! Search by meaning with the real model.
+
+use crate::support::{Home, MODEL, corpus, ids, text};
+
+const MARKERS: [&str; 5] = ["zircon", "basalt", "feldspar", "obsidian", "malachite"];
+
+/// A note of 20,000 characters in Korean with an English sentence of its own at five places, and
+/// the line of each.
+fn long_note() -> (String, Vec<usize>) {
+    let filler = "오늘도 회의를 하고 점심을 먹고 산책을 했다. 날씨가 맑아서 기분이 좋았다.";
+    let places = [1_000, 4_000, 6_000, 10_000, 19_000];
+    let (mut content, mut lines, mut n_chars) = (String::from("# 긴 일지\n\n"), Vec::new(), 9);
+    let mut next = places.iter().zip(MARKERS).peekable();
+    while n_chars < 20_000 {
+        let line = match next.peek() {
+            Some((place, marker)) if n_chars >= **place => {
+                let line = format!("The {marker} sample is stored in the blue cabinet.");
+                lines.push(content.matches('\n').count() + 1);
+                next.next();
+                line
+            }
+            _ => filler.to_owned(),
+        };
+        n_chars += line.chars().count() + 2;
+        content.push_str(&line);
+        content.push_str("\n\n");
+    }
+    (content, lines)
+}
+
+#[test]
+fn every_part_of_a_long_note_is_found_by_words_and_by_meaning() {
+    let home = Home::with_model();
+    let (content, lines) = long_note();
+    home.write("in/long.md", &content);
+    for i in 0..20 {
+        home.write(
+            &format!("in/other{i}.md"),
+            format!("# 다른 글 {i}\n\n점심으로 국수를 먹었다. {i}번째 메모.\n"),
+        );
+    }
+    home.ok(&["import", text(&home.path("in"))]);
+    for (marker, line) in MARKERS.iter().zip(lines) {
+        for mode in ["--keyword", "--vector"] {
+            let query = format!("where is the {marker} sample kept");
+            let answer = home.json(&["search", mode, &query]);
+            let hit = &answer["matches"][0];
+            assert_eq!(hit["title"], "긴 일지", "{mode} {marker}: {answer}");
+            if mode == "--keyword" {
+                assert!(
+                    hit["snippet"].as_str().expect("a snippet").contains(marker),
+                    "{hit}"
+                );
+            }
+            let (first, last) = (hit["lines"][0].as_u64(), hit["lines"][1].as_u64());
+            let line = Some(line as u64);
+            if mode == "--keyword" {
+                assert!(
+                    first <= line && line <= last,
+                    "{marker} is in {line:?}: {hit}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_import_embeds_and_a_question_in_the_other_language_is_answered() {
+    let home = Home::with_model();
+    home.write(
+        "in/kimchi.md",
+        "# 백김치\n\n고춧가루를 넣지 않은 김치라 아이들도 잘 먹는다.\n",
+    );
+    home.write("in/pool.md", "# Connection pool\n\nWe raised the pool size from 10 to 40 because requests waited for a connection.\n");
+    home.write(
+        "in/garden.md",
+        "# 베란다\n\n토마토 모종을 심고 물을 주었다.\n",
+    );
+    let run = home.pkm(&["import", text(&home.path("in"))]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("embedded 3 passages in "),
+        "{}",
+        run.stderr
+    );
+    let first = |query: &str| {
+        let answer = home.json(&["search", "--vector", query]);
+        assert_eq!(answer["index"]["state"], "complete");
+        answer["matches"][0]["title"]
+            .as_str()
+            .expect("a hit")
+            .to_owned()
+    };
+    assert_eq!(first("mild food without chili that kids can eat"), "백김치");
+    assert_eq!(
+        first("데이터베이스 연결이 모자라서 늘렸던 일"),
+        "Connection pool"
+    );
+    let printed = home.ok(&["search", "mild food without chili"]);
+    assert!(printed.contains("meaning 1"), "{printed}");
+    let related = home.json(&["related", "1"]);
+    assert_eq!(ids(&related).len(), 2);
+    assert!(!ids(&related).contains(&"1".to_owned()));
+}
+
+#[test]
+fn a_note_added_a_moment_ago_is_found_by_meaning() {
+    let home = Home::with_model();
+    home.add(
+        "세탁기",
+        "배수 필터에서 머리끈이 나왔다. 이제 소리가 안 난다.\n",
+    );
+    home.add("책", "등대지기가 여름을 보내는 이야기.\n");
+    let answer = home.json(&["search", "--vector", "why was the washing machine noisy"]);
+    assert_eq!(answer["matches"][0]["title"], "세탁기", "{answer}");
+    assert_eq!(answer["index"]["state"], "complete");
+}
+
+#[test]
+fn the_installed_stand_in_is_used_and_status_says_so() {
+    let home = Home::with_model();
+    home.add("a", "b");
+    let json = home.json(&["status"]);
+    assert_eq!(json["model"]["name"], MODEL);
+    assert_eq!(json["model"]["state"], "ready");
+    assert_eq!(json["pending"], 1);
+    let status = home.ok(&["status"]);
+    assert!(
+        status.contains(&format!(
+            "`multilingual-e5-small` is not installed, so `{MODEL}` is used"
+        )),
+        "{status}"
+    );
+    assert!(
+        home.ok(&["config"])
+            .contains(&format!("model       {MODEL}  (default)"))
+    );
+    assert_eq!(
+        home.ok(&["model", "verify"]),
+        format!("{MODEL}: as it should be\n")
+    );
+}
+
+#[test]
+fn reindex_embeds_what_is_pending_and_then_has_nothing_to_do() {
+    let home = Home::with_model();
+    home.add("a", "첫 번째 글\n");
+    home.add("b", "second note\n");
+    let run = home.pkm(&["reindex"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("embedded 2 passages in "),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(home.json(&["status"])["indexed"], 2);
+    let again = home.json(&["reindex"]);
+    assert_eq!(
+        (again["state"].as_str(), again["done"].as_u64()),
+        (Some("done"), Some(0))
+    );
+    let all = home.json(&["reindex", "--all"]);
+    assert_eq!(all["state"], "done");
+    assert_eq!(home.json(&["status"])["indexed"], 2);
+    let jobs = home.json(&["jobs"]);
+    assert_eq!(jobs[0]["state"], "done");
+    assert!(home.ok(&["doctor"]).ends_with("all is well\n"));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_an_import_cleanly_and_reindex_goes_on() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+
+    let home = Home::with_model();
+    let line = "긴 문장을 여러 번 적어서 임베딩에 시간이 걸리게 한다. It goes on and on. ";
+    for i in 0..150 {
+        home.write(
+            &format!("in/{i}.md"),
+            format!("# {i}\n\n{i} {}\n", line.repeat(30)),
+        );
+    }
+    let mut child = home
+        .command()
+        .args(["import", text(&home.path("in"))])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("pkm starts");
+    // The summary of the files comes before the embedding.
+    let mut summary = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe"))
+        .read_line(&mut summary)
+        .expect("a line");
+    assert_eq!(
+        summary,
+        "added 150, updated 0, unchanged 0, removed 0, skipped 0\n"
+    );
+    let killed = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .expect("kill runs");
+    assert!(killed.success());
+    let output = child.wait_with_output().expect("pkm ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("error: stopped; not embedded yet: "),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("hint: `pkm reindex` goes on from here"),
+        "{stderr}"
+    );
+    assert_eq!(home.json(&["list"])["total"], 150);
+    assert!(home.json(&["status"])["pending"].as_u64() > Some(0));
+    assert!(home.ok(&["doctor"]).ends_with("all is well\n"));
+}
+
+#[test]
+fn the_corpus_is_measured_by_class() {
+    let home = Home::with_model();
+    let json = home.json(&["eval", text(&corpus())]);
+    let results = json["results"].as_array().expect("results");
+    let of = |mode: &str, class: &str| {
+        results
+            .iter()
+            .find(|row| row["mode"] == mode && row["class"] == class)
+            .unwrap_or_else(|| panic!("no row for {mode} {class}"))
+    };
+    for class in ["ko-ko", "en-en", "ko-en", "en-ko"] {
+        for mode in ["keyword", "vector", "hybrid"] {
+            assert!(of(mode, class)["n"].as_u64() > Some(0));
+        }
+    }
+    // A floor far below what is measured: it is there to notice an arm that broke.
+    for (mode, floor) in [("keyword", 0.3), ("vector", 0.6), ("hybrid", 0.6)] {
+        let hit = of(mode, "all")["hit_at_3"].as_f64().expect("a number");
+        assert!(hit >= floor, "{mode}: {hit}");
+    }
+}
