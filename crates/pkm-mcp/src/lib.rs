@@ -104,6 +104,3 @@ where
         Ok(_) => Ok(()),
     }
 }
-
-#[cfg(test)]
-mod tests;

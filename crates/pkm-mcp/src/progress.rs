@@ -102,10 +102,11 @@ async fn forward(
         if let Some(state) = state
             && let Some(value) = meter.next(&state)
         {
+            let finished = state.finished;
             let notification = ProgressNotificationParam::new(token.clone(), value)
                 .with_total(total(&state))
                 .with_message(state.message);
-            if peer.notify_progress(notification).await.is_err() {
+            if peer.notify_progress(notification).await.is_err() || finished {
                 return;
             }
         }

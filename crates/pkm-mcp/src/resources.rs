@@ -43,13 +43,13 @@ pub(crate) fn list(engine: &Engine, cursor: Option<String>) -> Result<ListResour
             )
             .with_mime_type(JSON)
     });
-    let notes = page.notes.into_iter().map(resource_of);
+    let notes = page.notes.iter().map(resource_of);
     let mut result = ListResourcesResult::with_all_items(status.into_iter().chain(notes).collect());
     result.next_cursor = page.next_cursor;
     Ok(result)
 }
 
-fn resource_of(note: NoteSummary) -> Resource {
+fn resource_of(note: &NoteSummary) -> Resource {
     let (title, _) = cut(&note.title, TITLE_MAX_BYTES);
     let annotations: Annotations =
         serde_json::from_value(json!({"lastModified": note.updated_at.to_string()}))

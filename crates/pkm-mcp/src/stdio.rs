@@ -22,10 +22,11 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt},
     sync::mpsc,
+    task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::Error;
+use crate::{Error, wire::invalid_params};
 
 /// Lines read ahead of the server.
 const LINES_AHEAD: usize = 16;
@@ -44,6 +45,8 @@ pub(crate) struct Lines<W> {
     input: mpsc::Receiver<Line>,
     output: Arc<tokio::sync::Mutex<W>>,
     in_flight: Arc<Mutex<HashSet<RequestId>>>,
+    /// Errors on their way to the client.
+    refusals: JoinSet<()>,
     max_line_bytes: usize,
     /// The library has had the request that ends its handshake.
     opened: bool,
@@ -104,6 +107,7 @@ where
             input: receiver,
             output: Arc::new(tokio::sync::Mutex::new(output)),
             in_flight: Arc::default(),
+            refusals: JoinSet::new(),
             max_line_bytes,
             opened: false,
         })
@@ -111,14 +115,15 @@ where
 
     /// Answers on the library's behalf. Not awaited: `receive` can be dropped half way, and half a
     /// line must not be left in the output.
-    fn refuse(&self, id: Option<&RequestId>, code: ErrorCode, message: &str, data: Value) {
+    fn refuse(&mut self, id: Option<&RequestId>, code: ErrorCode, message: &str, data: &Value) {
         let line = json!({
             "jsonrpc": "2.0",
             "id": id.map_or(Value::Null, |id| id.clone().into_json_value()),
             "error": {"code": code.0, "message": message, "data": data},
         });
         let output = Arc::clone(&self.output);
-        tokio::spawn(async move {
+        while self.refusals.try_join_next().is_some() {}
+        self.refusals.spawn(async move {
             if let Err(error) = write_line(&output, line.to_string()).await {
                 tracing::debug!(%error, "the client did not take an error");
             }
@@ -135,7 +140,7 @@ where
                     None,
                     ErrorCode::INVALID_REQUEST,
                     "the message is too long",
-                    data,
+                    &data,
                 );
                 return None;
             }
@@ -143,16 +148,17 @@ where
         match read(bytes) {
             Ok(None) => None,
             Ok(Some(message)) => self.admit(message),
-            Err(Unreadable {
-                id,
-                error:
-                    ErrorData {
-                        code,
-                        message,
-                        data,
-                    },
-            }) => {
-                self.refuse(id.as_ref(), code, &message, data.unwrap_or(Value::Null));
+            Err(unreadable) => {
+                let Unreadable {
+                    id,
+                    error:
+                        ErrorData {
+                            code,
+                            message,
+                            data,
+                        },
+                } = *unreadable;
+                self.refuse(id.as_ref(), code, &message, &data.unwrap_or(Value::Null));
                 None
             }
         }
@@ -169,7 +175,7 @@ where
                         Some(&request.id),
                         ErrorCode::INVALID_REQUEST,
                         "the id is in use",
-                        data,
+                        &data,
                     );
                     return None;
                 }
@@ -220,12 +226,14 @@ where
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        loop {
-            let line = self.input.recv().await?;
+        while let Some(line) = self.input.recv().await {
             if let Some(message) = self.take(&line) {
                 return Some(message);
             }
         }
+        // The server ends with its input, and what was said by then must still go out.
+        while self.refusals.join_next().await.is_some() {}
+        None
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
@@ -272,7 +280,7 @@ struct Unreadable {
 }
 
 /// Reads one line; `None` for a blank one and for a notification that makes no sense.
-fn read(bytes: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Unreadable> {
+fn read(bytes: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Box<Unreadable>> {
     let bytes = bytes
         .strip_prefix(b"\xef\xbb\xbf")
         .unwrap_or(bytes)
@@ -280,12 +288,10 @@ fn read(bytes: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Unreadable> {
     if bytes.is_empty() {
         return Ok(None);
     }
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| Unreadable {
-        id: None,
-        error: ErrorData::parse_error(
-            "the message is no JSON",
-            Some(json!({"reason": error.to_string(), "retryable": false})),
-        ),
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+        let data = json!({"reason": error.to_string(), "retryable": false});
+        let error = ErrorData::parse_error("the message is no JSON", Some(data));
+        Box::new(Unreadable { id: None, error })
     })?;
     let Value::Object(object) = &value else {
         return Err(invalid(
@@ -321,45 +327,39 @@ fn read(bytes: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Unreadable> {
         // A notification is never answered, not even with an error.
         return Ok(serde_json::from_value(value).ok());
     };
-    for (pointer, field) in [("/params", "params"), ("/params/_meta", "params._meta")] {
-        if value
-            .pointer(pointer)
-            .is_some_and(|params| !params.is_object())
-        {
-            return Err(Unreadable {
-                id: Some(id),
-                error: crate::wire::invalid_params(field, "must be an object"),
-            });
-        }
-    }
-    if value
-        .pointer("/params/cursor")
-        .is_some_and(|cursor| !cursor.is_string() && !cursor.is_null())
-    {
-        return Err(Unreadable {
+    let is_other_than = |pointer: &str, fits: fn(&Value) -> bool| {
+        value.pointer(pointer).is_some_and(|found| !fits(found))
+    };
+    let broken = if is_other_than("/params", Value::is_object) {
+        Some(invalid_params("params", "must be an object"))
+    } else if is_other_than("/params/_meta", Value::is_object) {
+        Some(invalid_params("params._meta", "must be an object"))
+    } else if is_other_than("/params/cursor", |cursor| {
+        cursor.is_string() || cursor.is_null()
+    }) {
+        Some(invalid_params("cursor", "must be a string"))
+    } else {
+        None
+    };
+    if let Some(error) = broken {
+        return Err(Box::new(Unreadable {
             id: Some(id),
-            error: crate::wire::invalid_params("cursor", "must be a string"),
-        });
+            error,
+        }));
     }
-    match serde_json::from_value(value) {
-        Ok(message) => Ok(Some(message)),
-        Err(error) => {
-            let data = json!({"field": "params", "reason": error.to_string(), "retryable": false});
-            let error = ErrorData::invalid_params("the parameters cannot be read", Some(data));
-            Err(Unreadable {
-                id: Some(id),
-                error,
-            })
-        }
-    }
+    serde_json::from_value(value).map(Some).map_err(|error| {
+        let error = invalid_params("params", format!("cannot be read: {error}"));
+        Box::new(Unreadable {
+            id: Some(id),
+            error,
+        })
+    })
 }
 
-fn invalid(id: Option<RequestId>, field: &str, reason: &str) -> Unreadable {
+fn invalid(id: Option<RequestId>, field: &str, reason: &str) -> Box<Unreadable> {
     let data = json!({"field": field, "reason": reason, "retryable": false});
-    Unreadable {
-        id,
-        error: ErrorData::invalid_request(format!("`{field}` {reason}"), Some(data)),
-    }
+    let error = ErrorData::invalid_request(format!("`{field}` {reason}"), Some(data));
+    Box::new(Unreadable { id, error })
 }
 
 /// Sends each line until the input ends or nobody takes lines any more.
@@ -419,5 +419,153 @@ fn line(bytes: Vec<u8>, too_long: bool) -> Line {
         Line::TooLong
     } else {
         Line::Bytes(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// What is said to lines before the library sees any of them: `(id, code)`.
+    async fn answers(lines: &[&[u8]], max_line_bytes: usize) -> Vec<(Value, i64)> {
+        let (sent, output) = tokio::io::duplex(1 << 20);
+        let input = io::Cursor::new(lines.join(&b'\n'));
+        let mut transport = Lines::start(input, sent, max_line_bytes).unwrap();
+        while transport.receive().await.is_some() {}
+        drop(transport);
+        let mut text = String::new();
+        tokio::io::AsyncReadExt::read_to_string(&mut tokio::io::BufReader::new(output), &mut text)
+            .await
+            .unwrap();
+        let parse = |line: &str| {
+            let answer: Value = serde_json::from_str(line).unwrap();
+            (
+                answer["id"].clone(),
+                answer["error"]["code"].as_i64().unwrap(),
+            )
+        };
+        let mut answers: Vec<_> = text.lines().map(parse).collect();
+        answers.sort_by_key(|(id, code)| (id.to_string(), *code));
+        answers
+    }
+
+    #[tokio::test]
+    async fn what_is_no_json_is_a_parse_error_without_an_id() {
+        let deep = "[".repeat(200);
+        for line in [
+            b"{not json".as_slice(),
+            b"\"\xff\"",
+            b"\"\\ud800\"",
+            deep.as_bytes(),
+        ] {
+            assert_eq!(answers(&[line], 1_000).await, [(Value::Null, -32700)]);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_request_is_refused_with_the_id_that_can_be_read() {
+        for (line, id) in [
+            (r#"{"id": 3, "method": "ping"}"#, json!(3)),
+            (
+                r#"{"jsonrpc": "1.0", "id": "a", "method": "ping"}"#,
+                json!("a"),
+            ),
+            (r#"{"jsonrpc": "2.0", "id": 3, "method": 5}"#, json!(3)),
+            (r#"{"jsonrpc": "2.0", "id": 3}"#, json!(3)),
+            (
+                r#"{"jsonrpc": "2.0", "id": 3, "result": {}, "error": {"code": 1, "message": ""}}"#,
+                json!(3),
+            ),
+            (
+                r#"{"jsonrpc": "2.0", "id": null, "method": "ping"}"#,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}"#,
+                Value::Null,
+            ),
+            (
+                r#"{"jsonrpc": "2.0", "id": {}, "method": "ping"}"#,
+                Value::Null,
+            ),
+            ("[]", Value::Null),
+            (
+                r#"[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]"#,
+                Value::Null,
+            ),
+        ] {
+            assert_eq!(
+                answers(&[line.as_bytes()], 1_000).await,
+                [(id, -32600)],
+                "{line}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn parameters_of_a_wrong_type_are_invalid_parameters() {
+        for line in [
+            r#"{"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": []}"#,
+            r#"{"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {"_meta": "x"}}"#,
+            r#"{"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {"cursor": 5}}"#,
+        ] {
+            assert_eq!(
+                answers(&[line.as_bytes()], 1_000).await,
+                [(json!(3), -32602)],
+                "{line}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_over_the_limit_is_refused_and_the_next_one_is_read() {
+        let long = vec![b'x'; 100_000];
+        let next = br#"{"id": 3, "method": "ping"}"#;
+        assert_eq!(
+            answers(&[&long, next], 1_000).await,
+            [(json!(3), -32600), (Value::Null, -32600)]
+        );
+    }
+
+    #[tokio::test]
+    async fn an_id_in_flight_is_refused_until_it_is_answered() {
+        let ping = br#"{"jsonrpc": "2.0", "id": 3, "method": "ping"}"#;
+        assert_eq!(answers(&[ping, ping], 1_000).await, [(json!(3), -32600)]);
+
+        let (input, mut client) = io::pipe().unwrap();
+        let (sent, _output) = tokio::io::duplex(1 << 20);
+        let mut transport = Lines::start(io::BufReader::new(input), sent, 1_000).unwrap();
+        for _ in 0..2 {
+            client.write_all(ping).unwrap();
+            client.write_all(b"\n").unwrap();
+            let Some(JsonRpcMessage::Request(request)) = transport.receive().await else {
+                panic!("the request is not passed on")
+            };
+            let error = ErrorData::internal_error("", None);
+            transport
+                .send(ServerJsonRpcMessage::error(error, Some(request.id)))
+                .await
+                .unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn notifications_and_answers_before_the_handshake_are_dropped() {
+        let lines: [&[u8]; 4] = [
+            br#"{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}"#,
+            br#"{"jsonrpc": "2.0", "id": 9, "result": {}}"#,
+            b"",
+            br#"{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}"#,
+        ];
+        let (sent, _output) = tokio::io::duplex(1 << 20);
+        let mut transport = Lines::start(io::Cursor::new(lines.join(&b'\n')), sent, 1_000).unwrap();
+        let first = transport.receive().await;
+        assert!(
+            matches!(&first, Some(JsonRpcMessage::Request(request)) if matches!(request.request, ClientRequest::InitializeRequest(_))),
+            "{first:?}"
+        );
+        assert!(transport.receive().await.is_none());
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, NoteTool, Turn};
 use crate::wire::{Fault, count, cut, one_line};
 
-const TITLE_MAX_BYTES: usize = 240;
+const TITLE_MAX_BYTES: usize = 180;
 
 #[derive(Debug)]
 pub(super) struct ListNotes;

@@ -11,13 +11,14 @@ use crate::wire::{Fault, count, cut, one_line, parse_time};
 
 /// All snippets of one answer together, in bytes; the most and the least for one of them.
 /// Fifty matches with their titles and texts stay far below what a client takes at once.
-const SNIPPETS_MAX_BYTES: usize = 16_000;
+const SNIPPETS_MAX_BYTES: usize = 14_000;
 const SNIPPET_MAX_BYTES: usize = 1_200;
 const SNIPPET_MIN_BYTES: usize = 240;
 /// The same for the text rendering, which repeats what the structured content says.
 const TEXT_SNIPPETS_MAX_BYTES: usize = 10_000;
 const TEXT_SNIPPET_MAX_BYTES: usize = 600;
-const TITLE_MAX_BYTES: usize = 240;
+const TITLE_MAX_BYTES: usize = 180;
+const TEXT_TITLE_MAX_BYTES: usize = 120;
 const HEADING_MAX_BYTES: usize = 120;
 const TAGS_MAX: usize = 12;
 
@@ -213,7 +214,7 @@ fn matches_text(answer: &Matches) -> String {
             "\n{}. [id {}] {}{place}, lines {}-{}\n   {snippet}",
             rank + 1,
             found.id,
-            one_line(&found.title),
+            cut(&one_line(&found.title), TEXT_TITLE_MAX_BYTES).0,
             found.lines[0],
             found.lines[1],
         ));
