@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::query::{Query, Term};
 use super::scan::{Scan, Script};
+use super::stop::is_stop_word;
 use super::words::{Word, bigrams, words};
 
 /// The byte ranges of `text` that match a term of `query`, ascending, not overlapping, on
@@ -28,6 +29,38 @@ pub fn matches(text: &str, query: &str) -> Vec<Range<usize>> {
         overlaps
     });
     found
+}
+
+impl Query {
+    /// How much `title` and the query are the same, from 0 to 1: the harmonic mean of the part
+    /// of the title's words that the terms cover and the part of the terms that it has.
+    pub(crate) fn overlap(&self, title: &str) -> f64 {
+        let title = Text::new(title);
+        let mut covered = vec![false; title.words.len()];
+        let mut n_found = 0;
+        for term in &self.terms {
+            let found = title.find(term);
+            n_found += usize::from(!found.is_empty());
+            for (word, covered) in title.words.iter().zip(&mut covered) {
+                let touches = |chars: &Range<usize>| {
+                    chars.start < word.chars.end && word.chars.start < chars.end
+                };
+                *covered |= found.iter().any(touches);
+            }
+        }
+        let n_covered = covered.iter().filter(|covered| **covered).count();
+        let n_words = title
+            .words
+            .iter()
+            .filter(|word| !is_stop_word(&word.exact))
+            .count();
+        if n_covered == 0 || n_found == 0 {
+            return 0.0;
+        }
+        let of_title = (n_covered as f64 / n_words.max(1) as f64).min(1.0);
+        let of_terms = n_found as f64 / self.terms.len() as f64;
+        2.0 * of_title * of_terms / (of_title + of_terms)
+    }
 }
 
 struct Text {

@@ -10,6 +10,9 @@ use super::words::{Word, bigrams, words};
 /// Terms beyond this number are not looked for.
 const MAX_TERMS: usize = 32;
 
+/// What a word found by its stem is worth beside one found as written.
+const STEM_WEIGHT: f64 = 0.8;
+
 /// What is sought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Term {
@@ -31,6 +34,8 @@ pub(crate) enum Term {
 pub(crate) struct Query {
     /// What a note should have.
     pub(crate) terms: Vec<Term>,
+    /// Stop words, left out of the terms because there are others.
+    pub(crate) stop_words: Vec<Term>,
     /// What it must not have.
     pub(crate) excluded: Vec<Term>,
 }
@@ -41,6 +46,13 @@ pub(crate) struct Query {
 pub(crate) struct Form {
     pub(crate) expression: String,
     pub(crate) weight: f64,
+}
+
+impl Form {
+    /// Whether a hit surely is the term, and no compound or part of it.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.weight >= STEM_WEIGHT
+    }
 }
 
 /// How a term is looked for.
@@ -74,7 +86,10 @@ impl Query {
             }
         }
         if query.terms.iter().any(|term| !term.is_stop_word()) {
-            query.terms.retain(|term| !term.is_stop_word());
+            query.stop_words = query
+                .terms
+                .extract_if(.., |term| term.is_stop_word())
+                .collect();
         }
         query
     }
@@ -208,7 +223,7 @@ impl Term {
             Self::Word(word) => word_plan(word),
             Self::Name { identifiers, words } => name_plan(identifiers, words),
             Self::Phrase(words) => Plan {
-                forms: vec![exact(words, 1.0), stems(words, 0.9)],
+                forms: vec![exact(words, 1.0), stems(words, STEM_WEIGHT)],
                 ..Plan::default()
             },
         }
@@ -227,8 +242,8 @@ impl Term {
 fn word_plan(word: &Word) -> Plan {
     let mut plan = Plan::default();
     plan.form(quoted(None, &word.exact), 1.0);
-    plan.form(quoted(Some(STEM), &word.stem), 0.9);
-    plan.form(quoted(Some(STEM), &word.exact), 0.9);
+    plan.form(quoted(Some(STEM), &word.stem), STEM_WEIGHT);
+    plan.form(quoted(Some(STEM), &word.exact), STEM_WEIGHT);
     if word.script == Script::Latin {
         let pieces = letter_digit_pieces(&word.exact);
         if pieces.len() > 1 {
@@ -250,7 +265,7 @@ fn korean_plan(word: &Word) -> Plan {
         .chain(&word.between)
         .chain([&word.exact])
     {
-        plan.form(quoted(Some(STEM), form), 0.9);
+        plan.form(quoted(Some(STEM), form), STEM_WEIGHT);
     }
     if n_syllables == 1 {
         plan.form(quoted(Some(WEAK), stem), 0.7);
@@ -295,10 +310,10 @@ fn name_plan(identifiers: &[String], words: &[Word]) -> Plan {
             plan.form(quoted(Some(STEM), &word.stem), 0.5);
         }
         words => {
-            plan.form(exact(words, 0.8).expression, 0.8);
-            plan.form(stems(words, 0.7).expression, 0.7);
+            plan.forms.push(exact(words, 0.5));
+            plan.forms.push(stems(words, 0.45));
             let joined: String = words.iter().map(|word| word.exact.as_str()).collect();
-            plan.form(quoted(None, &joined), 0.7);
+            plan.form(quoted(None, &joined), 0.45);
         }
     }
     plan

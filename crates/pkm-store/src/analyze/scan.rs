@@ -238,11 +238,12 @@ fn n_suffix(after: &[Char]) -> usize {
 }
 
 /// Parts of a Latin word: at a capital after a small letter, before the last capital of several,
-/// and between letters and digits.
+/// between letters and digits, and on both sides of an apostrophe.
 fn pieces(chars: &[Char], atom: Range<usize>) -> Vec<Identifier> {
     let kind = |at: usize| match chars[at].c {
         c if c.is_numeric() => 0,
         c if c.is_uppercase() => 1,
+        '\'' => 3,
         _ => 2,
     };
     let is_cut = |at: &usize| match (kind(*at - 1), kind(*at)) {
@@ -388,6 +389,7 @@ mod tests {
         check("fooBarBaz", "foo bar baz");
         check("HTTPServer", "http server");
         check("utf8", "utf 8");
+        check("l'été", "été");
         check("Word", "");
         check("plain", "");
     }

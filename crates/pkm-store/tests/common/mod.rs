@@ -70,7 +70,11 @@ impl Scene {
         self.add_chunked(title, content, &[]).unwrap().id
     }
 
-    pub(crate) fn add_with_ranges(&self, content: &str, ranges: &[Range<usize>]) -> Result<Written> {
+    pub(crate) fn add_with_ranges(
+        &self,
+        content: &str,
+        ranges: &[Range<usize>],
+    ) -> Result<Written> {
         self.add_chunked("t", content, ranges)
     }
 
