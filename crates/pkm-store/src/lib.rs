@@ -36,5 +36,6 @@ pub use note::{
     SourceEntry, TrashSummary, TrashedNote, Written,
 };
 pub use pending::{Counts, FailedPassage, PendingPassage};
+pub use schema::VERSION as SCHEMA_VERSION;
 pub use store::{Access, Store};
 pub use vector::FingerprintCount;

@@ -15,7 +15,7 @@ pub(crate) const APPLICATION_ID: i64 = 0x706b_6d6e;
 const STEPS: &[&str] = &[include_str!("schema/v1.sql")];
 
 /// The schema that this program reads and writes.
-pub(crate) const VERSION: i64 = STEPS.len() as i64;
+pub const VERSION: i64 = STEPS.len() as i64;
 
 /// The schema of the file; 0 for an empty one.
 pub(crate) fn version(conn: &Connection) -> rusqlite::Result<i64> {

@@ -167,3 +167,57 @@ fn attempt<T>(
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Chunking, NewNote};
+
+    #[test]
+    fn a_full_disk_refuses_the_write_and_loses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let limit = |n_pages: i64| {
+            let writer = lock(&store.writer);
+            writer
+                .pragma_update_and_check(None, "max_page_count", n_pages, |_| Ok(()))
+                .unwrap();
+        };
+        let add = |n: usize| {
+            let content = format!("text {n} ").repeat(2_000);
+            let note = NewNote {
+                content,
+                ..NewNote::default()
+            };
+            let chunking = Chunking {
+                by: "test",
+                chunks: &[],
+            };
+            store.add_note(&note, chunking, jiff::Timestamp::UNIX_EPOCH)
+        };
+        limit(60);
+        let mut ids = Vec::new();
+        let error = loop {
+            match add(ids.len()) {
+                Ok(written) => ids.push(written.id),
+                Err(error) => break error,
+            }
+        };
+        assert!(
+            matches!(
+                error,
+                Error::DiskFull {
+                    doing: "adding a note"
+                }
+            ),
+            "{error:?}"
+        );
+        assert_eq!(store.counts("f").unwrap().n_notes, ids.len());
+        for id in &ids {
+            assert!(store.get_note(*id).is_ok());
+        }
+        limit(10_000);
+        assert!(add(0).is_ok());
+        assert_eq!(store.check().unwrap(), []);
+    }
+}

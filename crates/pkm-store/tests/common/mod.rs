@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod fixture;
+
 use std::ops::Range;
 
 use jiff::Timestamp;
