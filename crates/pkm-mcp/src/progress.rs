@@ -69,7 +69,13 @@ impl Forwarder {
         token: ProgressToken,
         states: watch::Receiver<Option<Progress>>,
     ) -> Self {
-        Self(tokio::spawn(forward(peer, token, states)))
+        Self(tokio::spawn(forward(states, move |step: Step| {
+            let peer = peer.clone();
+            let notification = ProgressNotificationParam::new(token.clone(), step.value)
+                .with_total(step.total)
+                .with_message(step.message);
+            async move { peer.notify_progress(notification).await.is_ok() }
+        })))
     }
 
     /// Waits until the last state is sent, but not for ever: after the answer nothing may follow.
@@ -86,11 +92,20 @@ impl Drop for Forwarder {
     }
 }
 
-async fn forward(
-    peer: Peer<RoleServer>,
-    token: ProgressToken,
-    mut states: watch::Receiver<Option<Progress>>,
-) {
+/// What one notification says.
+#[derive(Debug)]
+struct Step {
+    value: f64,
+    total: f64,
+    message: String,
+}
+
+/// Hands the newest state to `send` until the job is over, the channel closes, or `send` says that
+/// nobody listens any more.
+async fn forward<F>(mut states: watch::Receiver<Option<Progress>>, send: impl Fn(Step) -> F)
+where
+    F: Future<Output = bool>,
+{
     let mut meter = Meter::default();
     loop {
         // An error means that the sender is gone; a silence is broken with the same state again.
@@ -102,11 +117,12 @@ async fn forward(
         if let Some(state) = state
             && let Some(value) = meter.next(&state)
         {
-            let finished = state.finished;
-            let notification = ProgressNotificationParam::new(token.clone(), value)
-                .with_total(total(&state))
-                .with_message(state.message);
-            if peer.notify_progress(notification).await.is_err() || finished {
+            let step = Step {
+                value,
+                total: total(&state),
+                message: state.message,
+            };
+            if !send(step).await || state.finished {
                 return;
             }
         }
@@ -158,6 +174,10 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tokio::time::Instant;
+
     use super::*;
 
     fn state(done: usize, total: usize, finished: bool) -> Progress {
@@ -196,5 +216,81 @@ mod tests {
         let mut meter = Meter::default();
         assert_eq!(meter.next(&state(0, 0, false)), Some(0.0));
         assert_eq!(meter.next(&state(0, 0, true)), Some(1.0));
+    }
+
+    /// When each step was sent.
+    type Sent = Arc<Mutex<Vec<(Instant, f64)>>>;
+
+    fn started(states: watch::Receiver<Option<Progress>>) -> (Forwarder, Sent) {
+        let sent = Sent::default();
+        let log = Arc::clone(&sent);
+        let send = move |step: Step| {
+            log.lock().unwrap().push((Instant::now(), step.value));
+            std::future::ready(true)
+        };
+        (Forwarder(tokio::spawn(forward(states, send))), sent)
+    }
+
+    fn gaps(sent: &Sent) -> Vec<Duration> {
+        sent.lock()
+            .unwrap()
+            .windows(2)
+            .map(|pair| pair[1].0 - pair[0].0)
+            .collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_quick_job_is_told_at_once_and_at_most_four_times_a_second() {
+        let (states, receiver) = watch::channel(None);
+        let (forwarder, sent) = started(receiver);
+        let start = Instant::now();
+        for done in 0..1_000 {
+            states.send_replace(Some(state(done, 1_000, false)));
+            time::sleep(Duration::from_millis(3)).await;
+        }
+        states.send_replace(Some(state(1_000, 1_000, true)));
+        drop(states);
+        forwarder.finish().await;
+        assert_eq!(sent.lock().unwrap()[0].0, start);
+        assert_eq!(sent.lock().unwrap().last().unwrap().1, 1_000.0);
+        assert!(
+            gaps(&sent).iter().all(|gap| *gap >= MIN_GAP),
+            "{:?}",
+            gaps(&sent)
+        );
+        assert!(sent.lock().unwrap().len() >= 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_stands_still_is_told_at_least_every_five_seconds() {
+        let (states, receiver) = watch::channel(None);
+        let (_forwarder, sent) = started(receiver);
+        states.send_replace(Some(state(10, 10, false)));
+        time::sleep(Duration::from_secs(55)).await;
+        assert!(
+            gaps(&sent).iter().all(|gap| *gap <= Duration::from_secs(5)),
+            "{:?}",
+            gaps(&sent)
+        );
+        let sent = sent.lock().unwrap();
+        assert!(
+            sent.len() >= 11 && sent.is_sorted_by(|a, b| a.1 < b.1),
+            "{sent:?}"
+        );
+        assert!(sent.iter().all(|(_, value)| *value < 10.0), "{sent:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_holds_up_neither_the_job_nor_the_answer() {
+        let (states, receiver) = watch::channel(None);
+        let forwarder = Forwarder(tokio::spawn(forward(receiver, |_| std::future::pending())));
+        for done in 0..100 {
+            states.send_replace(Some(state(done, 100, false)));
+            tokio::task::yield_now().await;
+        }
+        drop(states);
+        let start = Instant::now();
+        forwarder.finish().await;
+        assert!(start.elapsed() <= LAST_SEND);
     }
 }

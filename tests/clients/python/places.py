@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import signal
+import subprocess
 
 from harness import FIXTURES, Place, add_fixtures, ask, check, refused, titles
 
@@ -130,8 +132,8 @@ def raw_bytes(binary, models):
         assert run.returncode == 0, run.stderr.decode()
         return [json.loads(line) for line in run.stdout.decode().splitlines()]
 
-    def call(id, tool, **arguments):
-        return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    def call(number, tool, **arguments):
+        return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
     with check("an input that ends at once is a normal end, with nothing on stdout (C14)"):
         assert talk() == []
@@ -144,6 +146,15 @@ def raw_bytes(binary, models):
     with check("up to 2025-06-18, an unknown id is a result in words all the same"):
         answer = next(answer for answer in talk(hello, call(2, "get_note", id=12345)) if answer["id"] == 2)
         assert answer["result"]["isError"] and answer["result"]["structuredContent"]["code"] == "not_found", answer
+    with check("a server that is asked to stop ends by itself"):
+        with subprocess.Popen(
+            [place.binary, *place.arguments("serve")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=place.env
+        ) as server:
+            server.stdin.write(json.dumps(hello).encode() + b"\n")
+            server.stdin.flush()
+            assert json.loads(server.stdout.readline())["id"] == 1
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(timeout=60) == 0
     with check("nonsense is answered, and the server lives on"):
         answers = talk(
             {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}},
@@ -153,10 +164,13 @@ def raw_bytes(binary, models):
             hello,
             {"jsonrpc": "2.0", "method": "notifications/initialized"},
             {"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": {"name": 5}},
+            {"jsonrpc": "2.0", "id": 12, "method": "tools/call", "params": {"name": "get_note", "arguments": [1]}},
             {"jsonrpc": "2.0", "id": 9, "method": "no/such/method"},
             {"jsonrpc": "2.0", "id": 10, "method": "tools/list", "params": []},
             call(11, "search_notes", query="anything"),
         )
         codes = {(answer["id"], answer.get("error", {}).get("code")) for answer in answers}
-        assert codes == {(None, -32700), (7, -32600), (1, None), (8, -32602), (9, -32601), (10, -32602), (11, None)}, codes
+        assert codes == {
+            (None, -32700), (7, -32600), (1, None), (8, -32602), (12, -32602), (9, -32601), (10, -32602), (11, None),
+        }, codes
         assert sum(1 for answer in answers if answer.get("error", {}).get("code") == -32700) == 2, answers

@@ -19,16 +19,16 @@ use serde_json::{Value, json};
 
 /// Whether the server has a model.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Model {
+pub(crate) enum Model {
     Hash,
     Absent,
 }
 
 /// Keeps the progress that it is told.
 #[derive(Clone)]
-pub struct Listener {
+pub(crate) struct Listener {
     revision: ProtocolVersion,
-    pub progress: Arc<Mutex<Vec<ProgressNotificationParam>>>,
+    pub(crate) progress: Arc<Mutex<Vec<ProgressNotificationParam>>>,
 }
 
 impl ClientHandler for Listener {
@@ -50,19 +50,19 @@ impl ClientHandler for Listener {
 }
 
 /// A connected client.
-pub struct Session {
-    pub client: RunningService<RoleClient, Listener>,
-    pub engine: Engine,
+pub(crate) struct Session {
+    pub(crate) client: RunningService<RoleClient, Listener>,
+    pub(crate) engine: Engine,
     _folder: tempfile::TempDir,
 }
 
 /// With the newest revision that has a handshake, and a model.
-pub async fn session() -> Session {
+pub(crate) async fn session() -> Session {
     session_of(ProtocolVersion::V_2025_11_25, Model::Hash).await
 }
 
 /// With any revision.
-pub async fn session_of(revision: ProtocolVersion, model: Model) -> Session {
+pub(crate) async fn session_of(revision: ProtocolVersion, model: Model) -> Session {
     let folder = tempfile::tempdir().unwrap();
     let model = match model {
         Model::Hash => ModelSource::Ready(Arc::new(HashEmbedder::new())),
@@ -108,7 +108,7 @@ pub async fn session_of(revision: ProtocolVersion, model: Model) -> Session {
 
 impl Session {
     /// Calls a tool.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Result<CallToolResult, ErrorData> {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<CallToolResult, ErrorData> {
         let Value::Object(arguments) = arguments else {
             panic!("arguments are an object")
         };
@@ -121,21 +121,21 @@ impl Session {
     }
 
     /// The structured content of a call that must succeed.
-    pub async fn ask(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn ask(&self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await.unwrap();
         assert_ne!(result.is_error, Some(true), "{result:?}");
         result.structured_content.unwrap()
     }
 
     /// The text of a call that must succeed.
-    pub async fn text(&self, tool: &str, arguments: Value) -> String {
+    pub(crate) async fn text(&self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await.unwrap();
         assert_ne!(result.is_error, Some(true), "{result:?}");
         text_of(&result)
     }
 
     /// The structured content of a call that must be refused by a result.
-    pub async fn refused(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn refused(&self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await.unwrap();
         assert_eq!(result.is_error, Some(true), "{result:?}");
         let content = result.structured_content.clone().unwrap();
@@ -148,7 +148,7 @@ impl Session {
     }
 
     /// Adds a note; gives its id.
-    pub async fn add(&self, title: &str, content: &str) -> i64 {
+    pub(crate) async fn add(&self, title: &str, content: &str) -> i64 {
         let added = self
             .ask("add_note", json!({"title": title, "content": content}))
             .await;
@@ -156,7 +156,7 @@ impl Session {
     }
 
     /// Ids that a search found.
-    pub async fn found(&self, tool: &str, arguments: Value) -> Vec<i64> {
+    pub(crate) async fn found(&self, tool: &str, arguments: Value) -> Vec<i64> {
         let answer = self.ask(tool, arguments).await;
         let matches = answer["matches"].as_array().unwrap();
         matches
@@ -166,6 +166,6 @@ impl Session {
     }
 }
 
-pub fn text_of(result: &CallToolResult) -> String {
+pub(crate) fn text_of(result: &CallToolResult) -> String {
     result.content[0].as_text().unwrap().text.clone()
 }
