@@ -1,5 +1,7 @@
 //! Chunks and their postings, which come and go together; and passages for hits.
 
+use std::collections::HashMap;
+
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::analyze;
@@ -62,6 +64,23 @@ impl Store {
                 }
             }
             Ok(passages)
+        })
+    }
+
+    /// The notes that chunks belong to; chunks that are gone are left out.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn notes_of(&self, ids: &[ChunkId]) -> Result<HashMap<ChunkId, NoteId>> {
+        self.read("looking chunks up", |tx| {
+            let mut query = tx.prepare_cached("SELECT note_id FROM chunk WHERE id = ?1")?;
+            let mut notes = HashMap::with_capacity(ids.len());
+            for id in ids {
+                let note: Option<i64> = query.query_row([id.0], |row| row.get(0)).optional()?;
+                notes.extend(note.map(|note| (*id, NoteId(note))));
+            }
+            Ok(notes)
         })
     }
 

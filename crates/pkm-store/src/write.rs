@@ -23,47 +23,24 @@ impl Store {
         chunking: Chunking<'_>,
         now: Timestamp,
     ) -> Result<Written> {
-        let state = NoteState {
-            title: note.title.clone(),
-            content: note.content.clone(),
-            tags: clean_tags(&note.tags),
-            folder: clean_folder(&note.folder),
-            source: note.source.clone(),
-        };
-        let updated_at = micros(note.updated_at.unwrap_or(now));
-        let created_at = micros(note.created_at.unwrap_or(now)).min(updated_at);
-        self.write("adding a note", |tx| {
-            refuse_taken(tx, None, state.source.as_ref())?;
-            tx.prepare_cached(
-                "INSERT INTO note (title, title_key, folder, folder_key, revision, created_at,
-                                   updated_at, chunked_by, source_root, source_path, source_hash,
-                                   size_bytes, content)
-                 VALUES (:title, :title_key, :folder, :folder_key, 1, :created_at, :updated_at,
-                         :chunked_by, :root, :path, :hash, :size_bytes, :content)",
-            )?
-            .execute(named_params! {
-                ":title": state.title,
-                ":title_key": text_key(&state.title),
-                ":folder": state.folder,
-                ":folder_key": text_key(&state.folder),
-                ":created_at": created_at,
-                ":updated_at": updated_at,
-                ":chunked_by": chunking.by,
-                ":root": state.source.as_ref().map(|source| &source.root),
-                ":path": state.source.as_ref().map(|source| &source.path),
-                ":hash": state.source.as_ref().map(|source| source.hash),
-                ":size_bytes": state.content.len() as i64,
-                ":content": state.content,
-            })?;
-            let id = NoteId(tx.last_insert_rowid());
-            put_tags(tx, id, &state.tags)?;
-            chunk::insert(tx, id, &state, chunking)?;
-            Ok(Written {
-                id,
-                revision: 1,
-                updated_at: from_micros(updated_at),
-                changed: true,
-            })
+        self.write("adding a note", |tx| insert(tx, note, chunking, now))
+    }
+
+    /// Adds notes, all or none: many at once wait for the disk only once.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_note`](Self::add_note).
+    pub fn add_notes(
+        &self,
+        notes: &[(NewNote, Chunking<'_>)],
+        now: Timestamp,
+    ) -> Result<Vec<Written>> {
+        self.write("adding notes", |tx| {
+            notes
+                .iter()
+                .map(|(note, chunking)| insert(tx, note, *chunking, now))
+                .collect()
         })
     }
 
@@ -224,6 +201,54 @@ impl Store {
             Ok(Purged { n_notes, n_vectors })
         })
     }
+}
+
+fn insert(
+    tx: &Transaction<'_>,
+    note: &NewNote,
+    chunking: Chunking<'_>,
+    now: Timestamp,
+) -> Result<Written, Fault> {
+    let state = NoteState {
+        title: note.title.clone(),
+        content: note.content.clone(),
+        tags: clean_tags(&note.tags),
+        folder: clean_folder(&note.folder),
+        source: note.source.clone(),
+    };
+    let updated_at = micros(note.updated_at.unwrap_or(now));
+    let created_at = micros(note.created_at.unwrap_or(now)).min(updated_at);
+    refuse_taken(tx, None, state.source.as_ref())?;
+    tx.prepare_cached(
+        "INSERT INTO note (title, title_key, folder, folder_key, revision, created_at,
+                           updated_at, chunked_by, source_root, source_path, source_hash,
+                           size_bytes, content)
+         VALUES (:title, :title_key, :folder, :folder_key, 1, :created_at, :updated_at,
+                 :chunked_by, :root, :path, :hash, :size_bytes, :content)",
+    )?
+    .execute(named_params! {
+        ":title": state.title,
+        ":title_key": text_key(&state.title),
+        ":folder": state.folder,
+        ":folder_key": text_key(&state.folder),
+        ":created_at": created_at,
+        ":updated_at": updated_at,
+        ":chunked_by": chunking.by,
+        ":root": state.source.as_ref().map(|source| &source.root),
+        ":path": state.source.as_ref().map(|source| &source.path),
+        ":hash": state.source.as_ref().map(|source| source.hash),
+        ":size_bytes": state.content.len() as i64,
+        ":content": state.content,
+    })?;
+    let id = NoteId(tx.last_insert_rowid());
+    put_tags(tx, id, &state.tags)?;
+    chunk::insert(tx, id, &state, chunking)?;
+    Ok(Written {
+        id,
+        revision: 1,
+        updated_at: from_micros(updated_at),
+        changed: true,
+    })
 }
 
 /// A note as a write finds it.

@@ -1,5 +1,7 @@
 //! Jobs: one live one of a kind, seen by everybody, taken up again after a death.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{Scene, at};

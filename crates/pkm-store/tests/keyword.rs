@@ -1,6 +1,8 @@
 //! Notes found by their words: Korean, English, names with punctuation, and whatever people
 //! paste into a search box.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{Scene, at};

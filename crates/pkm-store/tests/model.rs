@@ -1,5 +1,7 @@
 //! Random histories of a store against a plain map, and many threads at once.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Notes as a caller sees them: added, edited, deleted, restored, listed.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{Scene, at};
@@ -114,6 +116,32 @@ fn a_chunk_that_is_no_slice_of_the_content_refuses_the_whole_write() {
     ));
     assert_eq!(scene.store.counts("f").unwrap().n_notes, 0);
     assert!(scene.store.check().unwrap().is_empty());
+}
+
+#[test]
+fn notes_added_together_are_added_all_or_not_at_all() {
+    let scene = Scene::new();
+    let note = |path: &str| NewNote {
+        content: "text".to_owned(),
+        source: Some(Source {
+            root: "r".to_owned(),
+            path: path.to_owned(),
+            hash: [0; 32],
+        }),
+        ..NewNote::default()
+    };
+    let chunks = common::chunks("text", &[]);
+    let batch = |paths: &[&str]| -> Vec<_> {
+        paths
+            .iter()
+            .map(|path| (note(path), common::chunking(&chunks)))
+            .collect()
+    };
+    let written = scene.store.add_notes(&batch(&["a", "b"]), at(0)).unwrap();
+    assert_eq!(scene.find("text"), [written[0].id, written[1].id]);
+    let refused = scene.store.add_notes(&batch(&["c", "a"]), at(0));
+    assert!(matches!(refused, Err(Error::SourceTaken { .. })));
+    assert_eq!(scene.store.sources("r").unwrap().len(), 2);
 }
 
 #[test]
@@ -451,4 +479,6 @@ fn passages_come_in_the_order_asked_and_vanished_ones_drop_out() {
         .map(|passage| passage.text.as_str())
         .collect();
     assert_eq!(texts, ["둘째", "첫째"]);
+    let notes = scene.store.notes_of(&[chunks[1].id, gone_chunk]).unwrap();
+    assert_eq!(notes.into_iter().collect::<Vec<_>>(), [(chunks[1].id, id)]);
 }

@@ -5,6 +5,8 @@
 //! `child look DIR` says what a process that may only read can do, and
 //! `child fixture FILE` writes the file of `tests/fixtures` for the present schema.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! Vectors, what is pending, and how an index keeps up.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{Scene, at};
