@@ -1,6 +1,6 @@
 //! Search by words, as a user without a model has it.
 
-use crate::support::{Home, ids};
+use crate::support::{Home, ids, text};
 
 #[test]
 fn a_hit_shows_where_it_is_and_the_words_that_matched() {
@@ -147,22 +147,23 @@ fn words_that_look_like_options_or_operators_can_be_searched() {
         "AND",
         "((",
         "*",
-        "a:b",
+        "x:y",
     ] {
         // Whatever is found, no query is an error.
         let answer = home.json(&["search", "--keyword", query]);
-        let expected = !["AND", "((", "*", "a:b"].contains(&query);
+        let expected = !["AND", "((", "*", "x:y"].contains(&query);
         assert_eq!(
             ids(&answer).contains(&"1".to_owned()),
             expected,
             "{query}: {answer}"
         );
     }
-    assert_eq!(
-        ids(&home.json(&["search", "--keyword", "--", "PR-1234", "-unrelated"])),
-        ["1"]
-    );
-    assert!(ids(&home.json(&["search", "--keyword", "--", "PR-1234", "-quoted"])).is_empty());
+    let without = |word: &str| {
+        let arguments = ["search", "--keyword", "--json", "--", "PR-1234", word];
+        ids(&home.pkm(&arguments).json())
+    };
+    assert_eq!(without("-unrelated"), ["1"]);
+    assert!(without("-quoted").is_empty());
 }
 
 #[test]
@@ -192,7 +193,14 @@ fn fifty_long_notes_make_a_bounded_answer() {
 #[test]
 fn text_from_notes_cannot_steer_the_terminal() {
     let home = Home::new();
-    home.add("a\u{1b}]0;title\u{7}b", "quartz \u{1b}[2J gone\n");
+    home.write("in/a\u{1b}[31m.md", "quartz \u{1b}[2J\u{7} gone\n");
+    let run = home.pkm(&["import", text(&home.path("in")), "--no-embed"]);
+    assert!(
+        !format!("{}{}", run.stdout, run.stderr).contains('\u{1b}'),
+        "{:?}",
+        run.stdout
+    );
+    home.add("b", "quartz \u{1b}[2J\u{7} gone\n");
     for arguments in [
         &["search", "--keyword", "quartz"][..],
         &["list"],

@@ -216,6 +216,30 @@ fn other_encodings_are_read_and_reported_and_binary_is_skipped() {
 }
 
 #[test]
+fn the_corpus_in_other_encodings_comes_in_as_text() {
+    let home = Home::new();
+    let report = home.json(&["import", text(&corpus().join("encodings")), "--no-embed"]);
+    assert_eq!(report["added"], 2, "{report}");
+    assert_eq!(
+        report["decoded"].as_array().map(Vec::len),
+        Some(2),
+        "{report}"
+    );
+    assert_eq!(
+        report["skipped"][0]["path"], "binary-garbage.md",
+        "{report}"
+    );
+    for note in home.all_notes() {
+        let content = note["content"].as_str().expect("text");
+        assert!(
+            content.contains(|c| ('가'..='힣').contains(&c)),
+            "{content}"
+        );
+        assert!(!content.contains('\u{fffd}'), "{content}");
+    }
+}
+
+#[test]
 fn front_matter_rules_fences_and_line_ends_are_read_for_what_they_are() {
     let home = Home::new();
     let content = "\u{feff}---\r\ntitle: 여행 계획\r\ntags:\r\n  - 여행\r\n  - 2026\r\n---\r\n# 준비\r\n\r\n여권을 챙긴다\r\n\r\n---\r\n\r\n```sh\r\n# not a heading\r\necho zirkon\r\n```\r\n";

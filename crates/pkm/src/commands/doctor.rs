@@ -24,18 +24,17 @@ pub(crate) struct Doctor {
 /// Fails when there is a problem that was not repaired.
 pub(crate) fn run(args: &Doctor, config: &Config, out: &mut Out) -> Result<()> {
     let model = model_finding(config)?;
-    let engine = wiring::open(config, Turn::Never, ModelUse::None)?;
-    let repaired = if args.repair {
-        engine.repair()?
-    } else {
-        Vec::new()
-    };
+    let engine = wiring::open(config, Turn::Never, ModelUse::Load)?;
+    // Only a loaded model says which passages are its own.
+    engine.wait_model(wiring::MODEL_WAIT);
     let mut findings = engine.doctor()?;
+    let mut repaired = Vec::new();
+    if args.repair && n_problems(&findings) > 0 {
+        repaired = engine.repair()?;
+        findings = engine.doctor()?;
+    }
     findings.extend(model);
-    let n_problems = findings
-        .iter()
-        .filter(|finding| matches!(finding.severity, Severity::Problem))
-        .count();
+    let n_problems = n_problems(&findings);
     if args.format.json {
         let findings: Vec<Value> = findings.iter().map(to_json).collect();
         out.json(&json!({ "findings": findings, "repaired": repaired }))?;
@@ -62,6 +61,11 @@ pub(crate) fn run(args: &Doctor, config: &Config, out: &mut Out) -> Result<()> {
             .hint("`pkm doctor --repair` mends what can be mended")
             .into()
     })
+}
+
+fn n_problems(findings: &[Finding]) -> usize {
+    let is_problem = |finding: &&Finding| matches!(finding.severity, Severity::Problem);
+    findings.iter().filter(is_problem).count()
 }
 
 /// What is to be said about the model, with its checksums compared.

@@ -43,7 +43,7 @@ pub(crate) fn run(command: Command, config: &Config, out: &mut Out) -> Result<()
         Command::Restore(args) => restore::run(&args, config, out),
         Command::History(args) => history::run(&args, config, out),
         Command::Trash(args) => trash::run(&args, config, out),
-        Command::Search(args) => search::run(args, config, out),
+        Command::Search(args) => search::run(&args, config, out),
         Command::Related(args) => related::run(&args, config, out),
         Command::Reindex(args) => reindex::run(&args, config, out),
         Command::Jobs(args) => jobs::run(&args, config, out),

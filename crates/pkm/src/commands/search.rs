@@ -17,8 +17,8 @@ const SETTLE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Search {
-    /// What to look for: words, a question, a name
-    #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
+    /// What to look for: words, a question, a name. Put `--` before a query with a `-minus`
+    #[arg(required = true, num_args = 1..)]
     query: Vec<String>,
     /// By words alone
     #[arg(long, conflicts_with = "vector")]
@@ -38,7 +38,7 @@ pub(crate) struct Search {
     format: Format,
 }
 
-pub(crate) fn run(args: Search, config: &Config, out: &mut Out) -> Result<()> {
+pub(crate) fn run(args: &Search, config: &Config, out: &mut Out) -> Result<()> {
     let mode = if args.keyword {
         SearchMode::Keyword
     } else if args.vector {
