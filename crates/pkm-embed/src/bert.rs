@@ -1,4 +1,5 @@
-//! The forward pass of BERT and XLM-R on candle.
+//! BERT and XLM-R on candle: loading, and the forward pass in tensor operations for a GPU; the
+//! CPU has its own in [`crate::cpu`].
 //!
 //! Shapes: `b` texts of `l` tokens, width `h`, `n` heads of `d`. A matrix of `[out, in]` in the
 //! file is held as `[in, out]`. Query, key and value are one matrix, and the query's part is
@@ -8,7 +9,9 @@ use candle_core::{Device, Result, Tensor, bail};
 use candle_nn::ops::{layer_norm, softmax_last_dim};
 use serde::Deserialize;
 
+use crate::cpu;
 use crate::error::Error;
+use crate::kernels::Affine;
 use crate::manifest::{Architecture, Pooling};
 use crate::weights::{WeightFile, WordTable};
 
@@ -52,24 +55,29 @@ pub(crate) struct Bert {
     device: Device,
 }
 
-struct Layer {
-    query_key_value: Linear,
-    attention_output: Linear,
-    attention_norm: Norm,
-    up: Linear,
-    down: Linear,
-    output_norm: Norm,
+pub(crate) struct Layer {
+    pub(crate) query_key_value: Linear,
+    pub(crate) attention_output: Linear,
+    pub(crate) attention_norm: Norm,
+    pub(crate) up: Linear,
+    pub(crate) down: Linear,
+    pub(crate) output_norm: Norm,
 }
 
-struct Linear {
+pub(crate) struct Linear {
     /// `[in, out]`.
-    weight: Tensor,
+    pub(crate) weight: Tensor,
     bias: Tensor,
+    /// The same as plain numbers, for the CPU.
+    pub(crate) bias_values: Vec<f32>,
 }
 
-struct Norm {
+pub(crate) struct Norm {
     scale: Tensor,
     shift: Tensor,
+    /// The same as plain numbers, for the CPU.
+    pub(crate) scale_values: Vec<f32>,
+    shift_values: Vec<f32>,
     epsilon: f32,
 }
 
@@ -121,39 +129,88 @@ impl Bert {
 
     /// One vector a text, not normalised. `texts` are token ids, none empty.
     pub(crate) fn forward(&self, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
-        let b = texts.len();
-        let l = texts.iter().map(|ids| ids.len()).max().unwrap_or(0);
-        let mask = self.mask(texts, l)?;
-        let mut x = self.embedding_norm.apply(&self.embed(texts, l)?)?;
-        for layer in &self.layers {
-            x = self.layer(layer, &x, mask.as_ref(), b, l)?;
+        if self.device.is_cpu() {
+            self.forward_cpu(texts)
+        } else {
+            self.forward_padded(texts)
         }
-        self.pool(texts, &x.reshape((b, l, self.width))?)
     }
 
-    /// Sums of word, position and type vectors, `[b * l, h]`; padding is zero.
-    fn embed(&self, texts: &[&[u32]], l: usize) -> Result<Tensor> {
+    /// Texts one after another: `[n_tokens, h]`.
+    fn forward_cpu(&self, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        let lengths: Vec<usize> = texts.iter().map(|ids| ids.len()).collect();
+        let n_tokens = lengths.iter().sum::<usize>();
+        let mut sums = vec![0.0; n_tokens * self.width];
+        let mut rest = &mut sums[..];
+        for ids in texts {
+            let (text, left) = rest.split_at_mut(ids.len() * self.width);
+            self.embed(ids, text)?;
+            rest = left;
+        }
+        let mut x = Tensor::from_vec(sums, (n_tokens, self.width), &self.device)?;
+        cpu::norm(&self.embedding_norm, &x)?;
+        for layer in &self.layers {
+            x = cpu::layer(layer, &x, &lengths, self.n_heads)?;
+        }
+        let values = x.flatten_all()?.to_vec1()?;
+        let mut rest = &values[..];
+        let pooled = lengths.iter().map(|length| {
+            let (text, left) = rest.split_at(length * self.width);
+            rest = left;
+            self.pool(text)
+        });
+        Ok(pooled.collect())
+    }
+
+    /// All texts filled up to the longest: `[b * l, h]`. What a GPU wants.
+    fn forward_padded(&self, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        let (b, h) = (texts.len(), self.width);
+        let l = texts.iter().map(|ids| ids.len()).max().unwrap_or(0);
+        let mask = self.mask(texts, l)?;
+        let mut sums = vec![0.0; b * l * h];
+        for (ids, text) in texts.iter().zip(sums.chunks_exact_mut(l * h)) {
+            self.embed(ids, text)?;
+        }
+        let sums = Tensor::from_vec(sums, (b * l, h), &self.device)?;
+        let mut x = self.embedding_norm.apply(&sums)?;
+        for layer in &self.layers {
+            x = self.layer_padded(layer, &x, mask.as_ref(), b, l)?;
+        }
+        self.pool_padded(texts, &x.reshape((b, l, h))?)
+    }
+
+    /// Writes the sums of word, position and type vectors of `ids` to the start of `sums`.
+    fn embed(&self, ids: &[u32], sums: &mut [f32]) -> Result<()> {
         let h = self.width;
-        if let Some(id) = texts
-            .iter()
-            .copied()
-            .flatten()
-            .find(|id| **id as usize >= self.n_words)
-        {
+        if let Some(id) = ids.iter().find(|id| **id as usize >= self.n_words) {
             bail!(
                 "token id {id} is not among the model's {} words",
                 self.n_words
             );
         }
-        let mut sums = vec![0.0; texts.len() * l * h];
-        for (ids, sums) in texts.iter().zip(sums.chunks_exact_mut(l * h)) {
-            let places = self.positions.chunks_exact(h).zip(sums.chunks_exact_mut(h));
-            for (id, (position, sum)) in ids.iter().zip(places) {
-                sum.copy_from_slice(position);
-                self.words.add_row(*id as usize, sum);
+        let places = self.positions.chunks_exact(h).zip(sums.chunks_exact_mut(h));
+        for (id, (position, sum)) in ids.iter().zip(places) {
+            sum.copy_from_slice(position);
+            self.words.add_row(*id as usize, sum);
+        }
+        Ok(())
+    }
+
+    fn pool(&self, tokens: &[f32]) -> Vec<f32> {
+        let mut pooled = tokens[..self.width].to_vec();
+        match self.pooling {
+            Pooling::Cls => {}
+            Pooling::Mean => {
+                for token in tokens.chunks_exact(self.width).skip(1) {
+                    for (sum, value) in pooled.iter_mut().zip(token) {
+                        *sum += value;
+                    }
+                }
+                let n_tokens = (tokens.len() / self.width) as f32;
+                pooled.iter_mut().for_each(|sum| *sum /= n_tokens);
             }
         }
-        Tensor::from_vec(sums, (texts.len() * l, h), &self.device)
+        pooled
     }
 
     /// What to add to attention scores so that nobody looks at padding, `[b, 1, 1, l]`; none if
@@ -169,7 +226,7 @@ impl Bert {
         Tensor::from_vec(mask, (texts.len(), 1, 1, l), &self.device).map(Some)
     }
 
-    fn layer(
+    fn layer_padded(
         &self,
         layer: &Layer,
         x: &Tensor,
@@ -200,7 +257,7 @@ impl Bert {
     }
 
     /// Pooling is a weighted sum over the tokens: `[b, 1, l]` times `[b, l, h]`.
-    fn pool(&self, texts: &[&[u32]], x: &Tensor) -> Result<Vec<Vec<f32>>> {
+    fn pool_padded(&self, texts: &[&[u32]], x: &Tensor) -> Result<Vec<Vec<f32>>> {
         let (b, l, _) = x.dims3()?;
         let mut weights = vec![0.0; b * l];
         for (ids, weights) in texts.iter().zip(weights.chunks_exact_mut(l)) {
@@ -223,6 +280,14 @@ impl Linear {
 }
 
 impl Norm {
+    pub(crate) fn affine(&self) -> Affine<'_> {
+        Affine {
+            scale: &self.scale_values,
+            shift: &self.shift_values,
+            epsilon: self.epsilon,
+        }
+    }
+
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
         layer_norm(x, &self.scale, &self.shift, self.epsilon)
     }
@@ -269,7 +334,8 @@ impl Reader<'_> {
         }
         Ok(Linear {
             weight: self.upload(weight, &[h, 3 * h])?,
-            bias: self.upload(bias, &[3 * h])?,
+            bias: self.upload(bias.clone(), &[3 * h])?,
+            bias_values: bias,
         })
     }
 
@@ -291,7 +357,8 @@ impl Reader<'_> {
         let bias = self.file.floats(&format!("{name}.bias"), &[n_out])?;
         Ok(Linear {
             weight: self.upload(weight, &[n_in, n_out])?,
-            bias: self.upload(bias, &[n_out])?,
+            bias: self.upload(bias.clone(), &[n_out])?,
+            bias_values: bias,
         })
     }
 
@@ -300,8 +367,10 @@ impl Reader<'_> {
         let scale = self.file.floats(&format!("{name}.weight"), &[h])?;
         let shift = self.file.floats(&format!("{name}.bias"), &[h])?;
         Ok(Norm {
-            scale: self.upload(scale, &[h])?,
-            shift: self.upload(shift, &[h])?,
+            scale: self.upload(scale.clone(), &[h])?,
+            shift: self.upload(shift.clone(), &[h])?,
+            scale_values: scale,
+            shift_values: shift,
             epsilon: self.config.layer_norm_eps as f32,
         })
     }

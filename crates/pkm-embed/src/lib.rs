@@ -7,12 +7,14 @@
 
 mod bert;
 mod checksum;
+mod cpu;
 mod device;
 mod encoder;
 mod error;
 mod folder;
 #[cfg(any(test, feature = "hash-embedder"))]
 mod hash_embedder;
+mod kernels;
 mod manifest;
 mod pull;
 mod text;
