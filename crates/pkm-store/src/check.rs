@@ -116,7 +116,9 @@ impl Store {
     ///
     /// When the file cannot be read at all.
     pub fn check(&self) -> Result<Vec<Problem>> {
-        let mut problems = self.read("checking the notes", |tx| {
+        // `PRAGMA integrity_check` looks at FTS5's segments through what the connection remembers
+        // of them, and takes those that another connection has merged since for damage.
+        let mut problems = self.read_afresh("checking the notes", |tx| {
             let mut problems = file_problems(tx)?;
             problems.extend(foreign_key_problems(tx)?);
             problems.extend(posting_problems(tx)?);

@@ -19,6 +19,7 @@ mod pending;
 mod read;
 mod schema;
 mod store;
+mod trash;
 mod vector;
 mod write;
 

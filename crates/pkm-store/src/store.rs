@@ -119,6 +119,20 @@ impl Store {
         answer.map_err(|fault| fault.while_doing(doing, &self.path))
     }
 
+    /// As [`read`](Self::read), on a connection that has seen nothing yet.
+    pub(crate) fn read_afresh<T>(
+        &self,
+        doing: &'static str,
+        body: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T> {
+        let conn = self.new_reader(doing)?;
+        let answer = conn
+            .unchecked_transaction()
+            .map_err(Fault::from)
+            .and_then(|tx| body(&tx));
+        answer.map_err(|fault| fault.while_doing(doing, &self.path))
+    }
+
     /// Runs `body` in one write transaction and commits it: all of it or nothing. `body` may
     /// run more than once.
     pub(crate) fn write<T>(

@@ -7,8 +7,7 @@ use crate::chunk;
 use crate::error::Fault;
 use crate::key::{clean_folder, clean_tags, from_micros, micros, text_key, to_json};
 use crate::{
-    Chunking, Deleted, Edit, Error, NewNote, NoteId, NoteState, Purged, Result, Revision, Source,
-    Store, Written,
+    Chunking, Edit, Error, NewNote, NoteId, NoteState, Result, Revision, Source, Store, Written,
 };
 
 impl Store {
@@ -97,110 +96,6 @@ impl Store {
             Ok(true)
         })
     }
-
-    /// Moves a note to the trash. It is not found from then on; it keeps its revision, its
-    /// history and its vectors.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Conflict`], [`Error::NotFound`], [`Error::Trashed`].
-    pub fn delete_note(
-        &self,
-        id: NoteId,
-        expected: Option<Revision>,
-        now: Timestamp,
-    ) -> Result<Deleted> {
-        let deleted_at = micros(now);
-        self.write("deleting a note", |tx| {
-            let present = Present::live(tx, id)?;
-            present.expect(expected)?;
-            tx.prepare_cached(
-                "INSERT OR IGNORE INTO trashed_passage (note_id, passage_hash)
-                 SELECT note_id, passage_hash FROM chunk
-                 WHERE note_id = ?1 AND passage_hash IS NOT NULL",
-            )?
-            .execute([id.0])?;
-            chunk::remove(tx, id)?;
-            tx.prepare_cached("UPDATE note SET deleted_at = ?2 WHERE id = ?1")?
-                .execute([id.0, deleted_at])?;
-            Ok(Deleted {
-                id,
-                revision: present.revision,
-                deleted_at: from_micros(deleted_at),
-            })
-        })
-    }
-
-    /// Brings a note to the state of `revision`, out of the trash if it is there. `chunking`
-    /// is of that revision's content, which never changes. From the trash at the revision it
-    /// rests at, the note keeps its revision and `updated_at`; an earlier revision becomes a
-    /// new one with the old content.
-    ///
-    /// A source that another note has taken meanwhile is dropped.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`], [`Error::NoSuchRevision`], [`Error::InvalidChunk`].
-    pub fn restore_note(
-        &self,
-        id: NoteId,
-        revision: Revision,
-        chunking: Chunking<'_>,
-        now: Timestamp,
-    ) -> Result<Written> {
-        self.write("restoring a note", |tx| {
-            let mut present = Present::find(tx, id)?.ok_or(Error::NotFound { id })?;
-            let was_trashed = present.deleted_at.is_some();
-            let state = if revision == present.revision {
-                if !was_trashed {
-                    return Ok(present.written(false));
-                }
-                present.state.clone()
-            } else {
-                let source = present.state.source.clone();
-                let former = crate::history::state(tx, id, revision)?;
-                NoteState { source, ..former }
-            };
-            if was_trashed {
-                if taken(tx, Some(id), present.state.source.as_ref())?.is_some() {
-                    put_source(tx, id, None)?;
-                    present.state.source = None;
-                }
-                tx.prepare_cached("DELETE FROM trashed_passage WHERE note_id = ?1")?
-                    .execute([id.0])?;
-                tx.prepare_cached("UPDATE note SET deleted_at = NULL WHERE id = ?1")?
-                    .execute([id.0])?;
-            }
-            if !present.is_like(&state) {
-                return present.move_on(tx, &state, chunking, now);
-            }
-            if !was_trashed {
-                return Ok(present.written(false));
-            }
-            chunk::insert(tx, id, &state, chunking)?;
-            tx.prepare_cached("UPDATE note SET chunked_by = ?2 WHERE id = ?1")?
-                .execute(params![id.0, chunking.by])?;
-            Ok(present.written(true))
-        })
-    }
-
-    /// Removes for good what was deleted before `time`, with all revisions, and vectors that
-    /// nothing needs any more.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written.
-    pub fn purge_deleted_before(&self, time: Timestamp) -> Result<Purged> {
-        self.write("emptying the trash", |tx| {
-            let n_notes = tx.execute("DELETE FROM note WHERE deleted_at < ?1", [micros(time)])?;
-            let unused = "passage_hash NOT IN
-                    (SELECT passage_hash FROM chunk WHERE passage_hash IS NOT NULL)
-                AND passage_hash NOT IN (SELECT passage_hash FROM trashed_passage)";
-            let n_vectors = tx.execute(&format!("DELETE FROM vector WHERE {unused}"), [])?;
-            tx.execute(&format!("DELETE FROM failed_passage WHERE {unused}"), [])?;
-            Ok(Purged { n_notes, n_vectors })
-        })
-    }
 }
 
 fn insert(
@@ -252,16 +147,16 @@ fn insert(
 }
 
 /// A note as a write finds it.
-struct Present {
-    id: NoteId,
-    state: NoteState,
-    revision: Revision,
-    updated_at: i64,
-    deleted_at: Option<i64>,
+pub(crate) struct Present {
+    pub(crate) id: NoteId,
+    pub(crate) state: NoteState,
+    pub(crate) revision: Revision,
+    pub(crate) updated_at: i64,
+    pub(crate) deleted_at: Option<i64>,
 }
 
 impl Present {
-    fn find(tx: &Transaction<'_>, id: NoteId) -> Result<Option<Self>, Fault> {
+    pub(crate) fn find(tx: &Transaction<'_>, id: NoteId) -> Result<Option<Self>, Fault> {
         let found = tx
             .prepare_cached(
                 "SELECT title, content, folder, source_root, source_path, source_hash, revision,
@@ -291,7 +186,7 @@ impl Present {
         Ok(Some(found))
     }
 
-    fn live(tx: &Transaction<'_>, id: NoteId) -> Result<Self, Fault> {
+    pub(crate) fn live(tx: &Transaction<'_>, id: NoteId) -> Result<Self, Fault> {
         let found = Self::find(tx, id)?.ok_or(Error::NotFound { id })?;
         match found.deleted_at {
             Some(at) => Err(Error::Trashed {
@@ -303,7 +198,7 @@ impl Present {
         }
     }
 
-    fn expect(&self, expected: Option<Revision>) -> Result<(), Fault> {
+    pub(crate) fn expect(&self, expected: Option<Revision>) -> Result<(), Fault> {
         match expected {
             Some(expected) if expected != self.revision => Err(Error::Conflict {
                 id: self.id,
@@ -316,7 +211,7 @@ impl Present {
     }
 
     /// Whether `state` says the same, the source aside.
-    fn is_like(&self, state: &NoteState) -> bool {
+    pub(crate) fn is_like(&self, state: &NoteState) -> bool {
         let NoteState {
             title,
             content,
@@ -327,7 +222,7 @@ impl Present {
         (title, content, tags, folder) == (&state.title, &state.content, &state.tags, &state.folder)
     }
 
-    fn written(&self, changed: bool) -> Written {
+    pub(crate) fn written(&self, changed: bool) -> Written {
         Written {
             id: self.id,
             revision: self.revision,
@@ -337,7 +232,7 @@ impl Present {
     }
 
     /// Puts this state into the history and `state` in its place.
-    fn move_on(
+    pub(crate) fn move_on(
         &self,
         tx: &Transaction<'_>,
         state: &NoteState,
@@ -397,7 +292,11 @@ fn put_tags(tx: &Transaction<'_>, id: NoteId, tags: &[String]) -> Result<(), Fau
     Ok(())
 }
 
-fn put_source(tx: &Transaction<'_>, id: NoteId, source: Option<&Source>) -> Result<(), Fault> {
+pub(crate) fn put_source(
+    tx: &Transaction<'_>,
+    id: NoteId,
+    source: Option<&Source>,
+) -> Result<(), Fault> {
     tx.prepare_cached(
         "UPDATE note SET source_root = ?2, source_path = ?3, source_hash = ?4 WHERE id = ?1",
     )?
@@ -427,7 +326,7 @@ fn refuse_taken(
 }
 
 /// The live note other than `except` that has this source.
-fn taken(
+pub(crate) fn taken(
     tx: &Transaction<'_>,
     except: Option<NoteId>,
     source: Option<&Source>,

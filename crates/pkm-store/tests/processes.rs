@@ -50,11 +50,12 @@ fn run(args: &[&str]) -> ExitCode {
     let mut filters = args.iter().filter(|arg| !arg.starts_with('-')).peekable();
     let all = filters.peek().is_none();
     let filters: Vec<_> = filters.collect();
+    let mut out = io::stdout().lock();
     for (name, test) in TESTS {
         if !args.contains(&"--list") && (all || filters.iter().any(|part| name.contains(**part))) {
             test();
         }
-        writeln!(io::stdout(), "test {name} ... ok").unwrap();
+        writeln!(out, "test {name} ... ok").unwrap();
     }
     ExitCode::SUCCESS
 }

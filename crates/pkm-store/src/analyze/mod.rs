@@ -1,5 +1,6 @@
 //! Text into searchable tokens, and queries against text. Pure: no storage, no settings.
 
+mod endings;
 mod english;
 mod hangul;
 mod matches;

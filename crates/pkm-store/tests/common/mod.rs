@@ -28,8 +28,12 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 
 /// One chunk for each range, and one for all when there is none.
 pub(crate) fn chunks(content: &str, ranges: &[Range<usize>]) -> Vec<NewChunk> {
-    let whole = [0..content.len()];
-    let ranges = if ranges.is_empty() { &whole } else { ranges };
+    let whole = 0..content.len();
+    let ranges = if ranges.is_empty() {
+        std::slice::from_ref(&whole)
+    } else {
+        ranges
+    };
     let text = |range: &Range<usize>| content.get(range.clone()).unwrap_or("").as_bytes();
     ranges
         .iter()
