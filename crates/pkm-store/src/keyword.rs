@@ -223,7 +223,12 @@ impl<'a> Postings<'a> {
         let mut rows: Vec<(i64, f64)> = rows.collect::<rusqlite::Result<_>>()?;
         // FTS5 multiplies by ln((N - n + 0.5) / (n + 0.5)), or a millionth where that is not
         // positive; here it is taken out again.
-        let n = rows.len() as f64;
+        let n_rows = rows.len() as i64;
+        let n = if n_rows < MAX_ROWS {
+            n_rows
+        } else {
+            self.count(expression)?
+        } as f64;
         let mut idf = ((self.n_chunks - n + 0.5) / (n + 0.5)).ln();
         if idf <= 0.0 {
             idf = 1e-6;
@@ -232,6 +237,13 @@ impl<'a> Postings<'a> {
             *score /= idf;
         }
         Ok(rows)
+    }
+
+    fn count(&self, expression: &str) -> Result<i64, Fault> {
+        Ok(self
+            .tx
+            .prepare_cached("SELECT count(*) FROM posting WHERE posting MATCH ?1")?
+            .query_row([expression], |row| row.get(0))?)
     }
 
     /// Inverse document frequency as in BM25 of Lucene, which stays positive.

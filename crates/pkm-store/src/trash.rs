@@ -46,7 +46,7 @@ impl Store {
     /// Brings a note to the state of `revision`, out of the trash if it is there. `chunking`
     /// is of that revision's content, which never changes. From the trash at the revision it
     /// rests at, the note keeps its revision and `updated_at`; an earlier revision becomes a
-    /// new one with the old content.
+    /// new one with the old content, unless the present state is the same.
     ///
     /// A source that another note has taken meanwhile is dropped.
     ///

@@ -350,6 +350,10 @@ fn a_very_long_query_and_a_word_without_end_are_bounded() {
     let hangul = "가나다라".repeat(20_000);
     let id = scene.add("b", &hangul);
     check_first(&scene, "가나다라", id);
+    let base64 = "Ab9/cD+eF0-gH_".repeat(20_000);
+    let id = scene.add("c", &format!("{base64} picture"));
+    check_first(&scene, "picture", id);
+    assert!(scene.store.size_bytes() < 20_000_000);
     let many: String = (0..5_000).map(|n| format!("word{n} ")).collect();
     let answer = scene
         .store

@@ -8,6 +8,9 @@ use super::normalize::{Char, fold, normalize};
 /// base64 as one key.
 const MAX_WORD_CHARS: usize = 64;
 
+/// A name has no more parts than this: what has is data, such as a picture in base64.
+const MAX_PARTS: usize = 32;
+
 /// What a character is to a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Script {
@@ -183,7 +186,7 @@ fn identifiers(chars: &[Char], blob: &Range<usize>, atoms: &[Atom]) -> Vec<Ident
         }
         if n > 1 {
             push(core.clone());
-            for part in path_parts(chars, core) {
+            for part in path_parts(chars, core).into_iter().take(MAX_PARTS) {
                 push(part);
             }
         }
@@ -252,7 +255,7 @@ fn pieces(chars: &[Char], atom: Range<usize>) -> Vec<Identifier> {
         (before, after) => before != after,
     };
     let cuts: Vec<usize> = (atom.start + 1..atom.end).filter(is_cut).collect();
-    if cuts.is_empty() {
+    if cuts.is_empty() || atom.len() > MAX_WORD_CHARS {
         return Vec::new();
     }
     let starts = std::iter::once(atom.start).chain(cuts.iter().copied());
