@@ -457,9 +457,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_on_a_blocking_thread_becomes_a_defect() {
-        let fault = blocking("a test", || panic!("secret"))
+        let fault = blocking::<()>("a test", || panic!("secret"))
             .await
-            .map(|()| ())
             .unwrap_err();
         assert!(matches!(fault, Fault::Defect { .. }));
     }

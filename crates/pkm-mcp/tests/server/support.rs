@@ -52,7 +52,6 @@ impl ClientHandler for Listener {
 /// A connected client.
 pub(crate) struct Session {
     pub(crate) client: RunningService<RoleClient, Listener>,
-    pub(crate) engine: Engine,
     _folder: tempfile::TempDir,
 }
 
@@ -79,7 +78,7 @@ pub(crate) async fn session_of(revision: ProtocolVersion, model: Model) -> Sessi
     })
     .unwrap();
     let (ours, theirs) = tokio::io::duplex(1 << 20);
-    let server = Server::new(engine.clone());
+    let server = Server::new(engine);
     tokio::spawn(async move {
         if let Ok(running) = server.serve(theirs).await {
             running.waiting().await.unwrap();
@@ -101,7 +100,6 @@ pub(crate) async fn session_of(revision: ProtocolVersion, model: Model) -> Sessi
         .unwrap();
     Session {
         client,
-        engine,
         _folder: folder,
     }
 }
