@@ -69,8 +69,7 @@ impl Engine {
                 )));
             }
         }
-        self.vectors()
-            .catch_up(self.store(), &card.fingerprint, card.dim)?;
+        self.vectors().catch_up(self.store(), &embedder)?;
         let (n_vectors, _) = self.vectors().size();
         // Others may write between the two counts; only a lasting difference is a problem, and a
         // reload mends it, so it is worth a note.

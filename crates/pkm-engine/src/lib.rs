@@ -4,6 +4,7 @@
 //! code, call it on a blocking thread. Its types are plain data without a wire format; protocols
 //! and command lines convert them.
 
+mod anchors;
 mod chunk;
 mod cursor;
 mod decode;

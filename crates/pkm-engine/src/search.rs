@@ -10,8 +10,9 @@ use pkm_index::Filter as KeyFilter;
 use pkm_store::{ChunkId, Filter, NoteId, Passage};
 
 use crate::cursor::Cursor;
-use crate::fusion::{Weights, fuse};
-use crate::{Engine, Error, chunk, vectors};
+use crate::fusion::{ByWords, fuse};
+use crate::vectors::{self, Probe};
+use crate::{Engine, Error, chunk};
 
 /// The most hits one call gives.
 pub const MAX_LIMIT: usize = 50;
@@ -132,6 +133,10 @@ struct Evidence {
     note: NoteId,
     chunk: ChunkId,
     score: f64,
+    /// Share of the query's terms that the note has; 1 in the vector arm.
+    share: f64,
+    /// Cosine as the model made it; 0 in the keyword arm.
+    similarity: f32,
 }
 
 /// What the vector arm gave: a ranking, or the reason why it did not run.
@@ -182,24 +187,16 @@ impl Engine {
         };
         let keyword = match request.mode {
             SearchMode::Vector => Vec::new(),
-            SearchMode::Keyword | SearchMode::Hybrid => self
-                .store()
-                .keyword_search(query, &request.filter, page.depth().max(ARM_DEPTH))?
-                .hits
-                .into_iter()
-                .map(|hit| Evidence {
-                    note: hit.note_id,
-                    chunk: hit.chunk_id,
-                    score: hit.score,
-                })
-                .collect(),
+            SearchMode::Keyword | SearchMode::Hybrid => {
+                self.keyword_arm(query, &request.filter, page.depth())?
+            }
         };
         let index = self.index_state(vector.as_ref())?;
         let ranking = match &vector {
             Some(VectorArm::Ran { ranking, .. }) => ranking.as_slice(),
             Some(VectorArm::Off { .. }) | None => &[],
         };
-        let candidates = rank(request.mode, query, &keyword, ranking, request.min_score);
+        let candidates = rank(request.mode, &keyword, ranking, request.min_score);
         self.answer(query, candidates, &page, index)
     }
 
@@ -231,7 +228,8 @@ impl Engine {
             }
         } else {
             let mean = mean_direction(&vectors, embedder.card().dim);
-            let mut ranking = self.nearest_notes(&embedder, &mean, filter, page.depth() + 1)?;
+            let probe = Probe::Passage { vector: &mean };
+            let mut ranking = self.nearest_notes(&embedder, &probe, filter, page.depth() + 1)?;
             ranking.retain(|evidence| evidence.note != id);
             VectorArm::Ran {
                 ranking,
@@ -240,10 +238,30 @@ impl Engine {
         };
         let index = self.index_state(Some(&arm))?;
         let candidates = match &arm {
-            VectorArm::Ran { ranking, .. } => rank(SearchMode::Vector, "", &[], ranking, None),
+            VectorArm::Ran { ranking, .. } => rank(SearchMode::Vector, &[], ranking, None),
             VectorArm::Off { .. } => Vec::new(),
         };
         self.answer(&note.title, candidates, &page, index)
+    }
+
+    fn keyword_arm(
+        &self,
+        query: &str,
+        filter: &Filter,
+        depth: usize,
+    ) -> Result<Vec<Evidence>, Error> {
+        let answer = self
+            .store()
+            .keyword_search(query, filter, depth.max(ARM_DEPTH))?;
+        let n_terms = answer.n_terms.max(1) as f64;
+        let evidence = answer.hits.into_iter().map(|hit| Evidence {
+            note: hit.note_id,
+            chunk: hit.chunk_id,
+            score: hit.score,
+            share: (hit.n_terms_matched as f64 / n_terms).min(1.0),
+            similarity: 0.0,
+        });
+        Ok(evidence.collect())
     }
 
     fn vector_arm(&self, query: &str, filter: &Filter, depth: usize) -> Result<VectorArm, Error> {
@@ -264,12 +282,11 @@ impl Engine {
                 source: Box::new(source),
             })?;
         let fingerprint = card.fingerprint.clone();
-        let ranking = self.nearest_notes(
-            &embedder,
-            &embedded.vectors[0],
-            filter,
-            depth.max(ARM_DEPTH),
-        )?;
+        let probe = Probe::Query {
+            text: query,
+            vector: &embedded.vectors[0],
+        };
+        let ranking = self.nearest_notes(&embedder, &probe, filter, depth.max(ARM_DEPTH))?;
         if ranking.is_empty() {
             self.refuse_stale(&embedder)?;
         }
@@ -283,13 +300,11 @@ impl Engine {
     fn nearest_notes(
         &self,
         embedder: &Arc<dyn Embedder>,
-        vector: &[f32],
+        probe: &Probe<'_>,
         filter: &Filter,
         n_notes: usize,
     ) -> Result<Vec<Evidence>, Error> {
-        let card = embedder.card();
-        self.vectors()
-            .catch_up(self.store(), &card.fingerprint, card.dim)?;
+        self.vectors().catch_up(self.store(), embedder)?;
         let allowed: Option<Vec<u64>> = self
             .store()
             .allowed_chunks(filter)?
@@ -299,30 +314,26 @@ impl Engine {
         // different notes came.
         let mut k = n_notes * 4;
         loop {
-            let neighbors = self.vectors().search(vector, k, key_filter)?;
-            let chunks: Vec<ChunkId> = neighbors.iter().map(|n| vectors::chunk_of(n.key)).collect();
-            let owners: HashMap<ChunkId, NoteId> = self
-                .store()
-                .passages(&chunks)?
-                .into_iter()
-                .map(|p| (p.chunk_id, p.note_id))
-                .collect();
+            let near = self.vectors().search(probe, k, key_filter)?;
+            let chunks: Vec<ChunkId> = near.iter().map(|near| near.chunk).collect();
+            let owners = self.store().notes_of(&chunks)?;
             let mut seen = HashSet::new();
             let mut ranking = Vec::new();
-            for (neighbor, chunk) in neighbors.iter().zip(&chunks) {
-                let Some(&note) = owners.get(chunk) else {
+            for found in &near {
+                let Some(&note) = owners.get(&found.chunk) else {
                     continue;
                 };
                 if seen.insert(note) {
-                    let score = f64::from(neighbor.similarity);
                     ranking.push(Evidence {
                         note,
-                        chunk: *chunk,
-                        score,
+                        chunk: found.chunk,
+                        score: f64::from(found.score),
+                        share: 1.0,
+                        similarity: found.similarity,
                     });
                 }
             }
-            if ranking.len() >= n_notes || neighbors.len() < k {
+            if ranking.len() >= n_notes || near.len() < k {
                 ranking.truncate(n_notes);
                 return Ok(ranking);
             }
@@ -438,49 +449,47 @@ struct Candidate {
 
 fn rank(
     mode: SearchMode,
-    query: &str,
     keyword: &[Evidence],
     vector: &[Evidence],
     min_score: Option<f64>,
 ) -> Vec<Candidate> {
-    let notes = |arm: &[Evidence]| arm.iter().map(|e| e.note).collect::<Vec<_>>();
-    let by_note = |arm: &[Evidence]| {
-        arm.iter()
-            .map(|e| (e.note, (e.chunk, e.score)))
-            .collect::<HashMap<_, _>>()
-    };
-    let (by_keyword, by_vector) = (by_note(keyword), by_note(vector));
-    fuse(&notes(keyword), &notes(vector), weights(mode, query))
+    let by_words: Vec<ByWords> = keyword
+        .iter()
+        .map(|e| ByWords {
+            note: e.note,
+            share: e.share,
+        })
+        .collect();
+    let by_meaning: Vec<NoteId> = vector.iter().map(|e| e.note).collect();
+    fuse(&by_words, &by_meaning)
         .into_iter()
         .filter_map(|fused| {
-            let in_keyword = by_keyword.get(&fused.note);
-            let in_vector = by_vector.get(&fused.note);
-            // The words of a query that matched are the better thing to show.
-            let &(chunk, _) = in_keyword.or(in_vector)?;
-            let score = match mode {
-                SearchMode::Keyword => in_keyword?.1,
-                SearchMode::Vector => in_vector?.1,
-                SearchMode::Hybrid => fused.score,
-            };
+            let in_keyword = fused.keyword.map(|rank| &keyword[rank - 1]);
+            let in_vector = fused.vector.map(|rank| &vector[rank - 1]);
             Some(Candidate {
-                chunk,
-                score,
+                chunk: shown(in_keyword, in_vector)?.chunk,
+                score: match mode {
+                    SearchMode::Keyword => in_keyword?.score,
+                    SearchMode::Vector => in_vector?.score,
+                    SearchMode::Hybrid => fused.score,
+                },
                 arms: Arms {
                     keyword: fused.keyword,
                     vector: fused.vector,
                 },
-                similarity: in_vector.map(|&(_, score)| score as f32),
+                similarity: in_vector.map(|e| e.similarity),
             })
         })
         .filter(|candidate| min_score.is_none_or(|least| candidate.score >= least))
         .collect()
 }
 
-/// Measured with `pkm eval` on the project's corpus and the retrieval sets.
-fn weights(_mode: SearchMode, _query: &str) -> Weights {
-    Weights {
-        keyword: 0.5,
-        vector: 0.5,
+/// The evidence to show: the words that matched, unless they are few and the meaning was found
+/// elsewhere.
+fn shown<'a>(keyword: Option<&'a Evidence>, vector: Option<&'a Evidence>) -> Option<&'a Evidence> {
+    match (keyword, vector) {
+        (Some(keyword), Some(vector)) if keyword.share < 0.5 => Some(vector),
+        (keyword, vector) => keyword.or(vector),
     }
 }
 
@@ -508,11 +517,11 @@ fn n_newlines(text: &str) -> usize {
     text.bytes().filter(|&b| b == b'\n').count()
 }
 
-fn is_korean(text: &str) -> bool {
+pub(crate) fn is_korean(text: &str) -> bool {
     text.chars().any(|c| matches!(c, '\u{1100}'..='\u{11ff}' | '\u{3130}'..='\u{318f}' | '\u{ac00}'..='\u{d7a3}'))
 }
 
-fn reads_korean(languages: &[String]) -> bool {
+pub(crate) fn reads_korean(languages: &[String]) -> bool {
     languages
         .iter()
         .any(|language| language == "multilingual" || language == "ko")

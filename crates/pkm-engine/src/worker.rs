@@ -130,8 +130,7 @@ impl Engine {
     /// Does what there is to do, if it is this process's turn.
     fn work_once(&self, embedder: &Arc<dyn Embedder>, purged: &mut bool) -> Result<(), Error> {
         let fingerprint = &embedder.card().fingerprint;
-        self.vectors()
-            .catch_up(self.store(), fingerprint, embedder.card().dim)?;
+        self.vectors().catch_up(self.store(), embedder)?;
         if self.store().access() == pkm_store::Access::ReadOnly {
             return Ok(());
         }

@@ -85,9 +85,10 @@ impl VectorIndex {
         self.keys.is_empty()
     }
 
-    /// Whether `key` has a vector.
-    pub fn contains(&self, key: u64) -> bool {
-        self.slots.contains_key(&key)
+    /// The vector under `key`.
+    pub fn get(&self, key: u64) -> Option<&[f32]> {
+        let slot = *self.slots.get(&key)?;
+        Some(&self.rows[slot * self.dim..(slot + 1) * self.dim])
     }
 
     /// Memory held by vectors and keys, in bytes.
@@ -433,6 +434,9 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(index.len(), map.len());
+                for key in 0..12 {
+                    prop_assert_eq!(index.get(key), map.get(&key).map(|v| v.as_slice()));
+                }
             }
         }
     }
