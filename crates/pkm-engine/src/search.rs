@@ -10,7 +10,7 @@ use pkm_index::Filter as KeyFilter;
 use pkm_store::{ChunkId, Filter, NoteId, Passage};
 
 use crate::cursor::Cursor;
-use crate::fusion::{ByWords, fuse};
+use crate::fusion::{ByMeaning, ByWords, fuse};
 use crate::vectors::{self, Probe};
 use crate::{Engine, Error, chunk};
 
@@ -75,7 +75,8 @@ pub struct Hit {
     pub title: String,
     /// The passage that matches best, cut to a few hundred characters.
     pub snippet: String,
-    /// By words: BM25 made positive. By meaning: cosine. Fused: 0..=1.
+    /// By words: BM25 made positive. By meaning: a cosine without what is common to the languages.
+    /// Fused: that cosine and what the words add. Comparable within one mode.
     pub score: f64,
     /// The note's folder, empty for the root.
     pub folder: String,
@@ -196,7 +197,7 @@ impl Engine {
             Some(VectorArm::Ran { ranking, .. }) => ranking.as_slice(),
             Some(VectorArm::Off { .. }) | None => &[],
         };
-        let candidates = rank(request.mode, &keyword, ranking, request.min_score);
+        let candidates = rank(&keyword, ranking, request.min_score);
         self.answer(query, candidates, &page, index)
     }
 
@@ -238,7 +239,7 @@ impl Engine {
         };
         let index = self.index_state(Some(&arm))?;
         let candidates = match &arm {
-            VectorArm::Ran { ranking, .. } => rank(SearchMode::Vector, &[], ranking, None),
+            VectorArm::Ran { ranking, .. } => rank(&[], ranking, None),
             VectorArm::Off { .. } => Vec::new(),
         };
         self.answer(&note.title, candidates, &page, index)
@@ -447,20 +448,22 @@ struct Candidate {
     similarity: Option<f32>,
 }
 
-fn rank(
-    mode: SearchMode,
-    keyword: &[Evidence],
-    vector: &[Evidence],
-    min_score: Option<f64>,
-) -> Vec<Candidate> {
+fn rank(keyword: &[Evidence], vector: &[Evidence], min_score: Option<f64>) -> Vec<Candidate> {
     let by_words: Vec<ByWords> = keyword
         .iter()
         .map(|e| ByWords {
             note: e.note,
+            score: e.score,
             share: e.share,
         })
         .collect();
-    let by_meaning: Vec<NoteId> = vector.iter().map(|e| e.note).collect();
+    let by_meaning: Vec<ByMeaning> = vector
+        .iter()
+        .map(|e| ByMeaning {
+            note: e.note,
+            score: e.score,
+        })
+        .collect();
     fuse(&by_words, &by_meaning)
         .into_iter()
         .filter_map(|fused| {
@@ -468,11 +471,7 @@ fn rank(
             let in_vector = fused.vector.map(|rank| &vector[rank - 1]);
             Some(Candidate {
                 chunk: shown(in_keyword, in_vector)?.chunk,
-                score: match mode {
-                    SearchMode::Keyword => in_keyword?.score,
-                    SearchMode::Vector => in_vector?.score,
-                    SearchMode::Hybrid => fused.score,
-                },
+                score: fused.score,
                 arms: Arms {
                     keyword: fused.keyword,
                     vector: fused.vector,
