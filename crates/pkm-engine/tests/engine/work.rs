@@ -32,8 +32,13 @@ impl Embedder for Gated {
 
     fn embed(&self, texts: &[&str], role: Role) -> Result<Embedded, pkm_embed::Error> {
         drop(self.gate.lock().unwrap());
+        // Of the backlog: the engine has texts of its own to learn a model's languages from.
+        let n = texts
+            .iter()
+            .filter(|text| text.contains("words and words"))
+            .count();
         self.n_embedded
-            .fetch_add(texts.len(), std::sync::atomic::Ordering::Relaxed);
+            .fetch_add(n, std::sync::atomic::Ordering::Relaxed);
         self.inner.embed(texts, role)
     }
 }
