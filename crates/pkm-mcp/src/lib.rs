@@ -3,12 +3,15 @@
 //! [`Server`] answers requests and knows nothing of the transport; [`serve_stdio`] is the one
 //! transport so far.
 
+mod check;
+mod guard;
 mod progress;
 mod prompts;
 mod resources;
 mod schema;
 mod server;
 mod stdio;
+mod text;
 mod tools;
 mod wire;
 

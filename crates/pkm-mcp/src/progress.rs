@@ -18,6 +18,9 @@ const MIN_GAP: Duration = Duration::from_millis(250);
 const MAX_SILENCE: Duration = Duration::from_secs(4);
 /// How long the answer is held back for the last notification of a slow client.
 const LAST_SEND: Duration = Duration::from_millis(500);
+/// Time between the last notification and the answer: npm's client forgets who listens as soon as
+/// it reads the answer, and so loses a notification that comes with the same read.
+const LAST_GAP: Duration = Duration::from_millis(20);
 
 /// How far a job is, as the client is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,9 +61,16 @@ impl Progress {
     }
 }
 
+/// Whether the client was told anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Something,
+}
+
 /// Sends what comes through the channel until it closes.
 #[derive(Debug)]
-pub(crate) struct Forwarder(JoinHandle<()>);
+pub(crate) struct Forwarder(JoinHandle<Told>);
 
 impl Forwarder {
     /// Starts to forward; the channel's first state is `None` until the job is known.
@@ -80,8 +90,10 @@ impl Forwarder {
 
     /// Waits until the last state is sent, but not for ever: after the answer nothing may follow.
     pub(crate) async fn finish(mut self) {
-        if time::timeout(LAST_SEND, &mut self.0).await.is_err() {
-            self.0.abort();
+        match time::timeout(LAST_SEND, &mut self.0).await {
+            Ok(Ok(Told::Something)) => time::sleep(LAST_GAP).await,
+            Ok(_) => {}
+            Err(_) => self.0.abort(),
         }
     }
 }
@@ -102,11 +114,12 @@ struct Step {
 
 /// Hands the newest state to `send` until the job is over, the channel closes, or `send` says that
 /// nobody listens any more.
-async fn forward<F>(mut states: watch::Receiver<Option<Progress>>, send: impl Fn(Step) -> F)
+async fn forward<F>(mut states: watch::Receiver<Option<Progress>>, send: impl Fn(Step) -> F) -> Told
 where
     F: Future<Output = bool>,
 {
     let mut meter = Meter::default();
+    let mut told = Told::Nothing;
     loop {
         // An error means that the sender is gone; a silence is broken with the same state again.
         let open = !matches!(
@@ -122,12 +135,14 @@ where
                 total: total(&state),
                 message: state.message,
             };
-            if !send(step).await || state.finished {
-                return;
+            let listens = send(step).await;
+            told = Told::Something;
+            if !listens || state.finished {
+                return told;
             }
         }
         if !open {
-            return;
+            return told;
         }
         time::sleep(MIN_GAP).await;
     }
@@ -291,6 +306,6 @@ mod tests {
         drop(states);
         let start = Instant::now();
         forwarder.finish().await;
-        assert!(start.elapsed() <= LAST_SEND);
+        assert!(start.elapsed() <= LAST_SEND + LAST_GAP);
     }
 }

@@ -11,7 +11,8 @@ use rmcp::model::{
 
 use crate::{
     resources::{note_uri, text_contents},
-    wire::{Fault, count, cut, invalid_params, parse_time, text_argument},
+    text::{count, cut, parse_time},
+    wire::{Fault, invalid_params, text_argument},
 };
 
 /// All notes of one prompt together, and one of them, in bytes.

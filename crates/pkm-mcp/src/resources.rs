@@ -8,8 +8,10 @@ use rmcp::model::{
 use serde_json::json;
 
 use crate::{
-    prompts, tools,
-    wire::{Fault, cut, invalid_params},
+    prompts,
+    text::cut,
+    tools,
+    wire::{Fault, invalid_params},
 };
 
 const NOTE_TEMPLATE: &str = "note://{id}";

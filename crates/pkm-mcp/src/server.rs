@@ -1,8 +1,7 @@
 //! What the server answers, whatever the transport.
 
-use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
-use futures::FutureExt;
 use pkm_engine::Engine;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -20,10 +19,12 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::{
+    guard::{blocking, guarded},
     progress::Forwarder,
     prompts, resources,
+    text::cut,
     tools::{Answer, Tools, Turn},
-    wire::{Fault, Refusal, Road, cut, invalid_params},
+    wire::{Fault, Refusal, Road, invalid_params},
 };
 
 /// For models: what this is, how to search well, how to edit safely, what takes long.
@@ -149,38 +150,6 @@ impl Server {
         meta.insert("io.modelcontextprotocol/serverInfo".into(), identity);
         Some(meta)
     }
-}
-
-/// Runs what may block on a thread made for that.
-async fn blocking<T: Send + 'static>(
-    doing: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Fault> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| match error.try_into_panic() {
-            Ok(panic) => Fault::defect(doing, &panic_words(panic.as_ref())),
-            Err(error) => Fault::defect(doing, &error),
-        })
-}
-
-/// A panic must not leave a request without its answer.
-async fn guarded<T>(
-    doing: &str,
-    answer: impl Future<Output = Result<T, ErrorData>>,
-) -> Result<T, ErrorData> {
-    match AssertUnwindSafe(answer).catch_unwind().await {
-        Ok(outcome) => outcome,
-        Err(panic) => Err(Fault::defect(doing, &panic_words(panic.as_ref())).into_protocol_error()),
-    }
-}
-
-fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
-    let words = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("panic: {}", words.unwrap_or("without words"))
 }
 
 /// The lists of tools, prompts and templates have one page.
@@ -444,24 +413,6 @@ fn unreadable_parameters(request: &CustomRequest) -> Option<(&'static str, &'sta
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn a_panic_becomes_an_internal_error_with_a_reference() {
-        let error = guarded::<()>("a test", async { panic!("secret") })
-            .await
-            .unwrap_err();
-        assert_eq!(error.code, ErrorCode::INTERNAL_ERROR);
-        assert!(!error.message.contains("secret"));
-        assert!(error.data.unwrap()["reference"].is_string());
-    }
-
-    #[tokio::test]
-    async fn a_panic_on_a_blocking_thread_becomes_a_defect() {
-        let fault = blocking::<()>("a test", || panic!("secret"))
-            .await
-            .unwrap_err();
-        assert!(matches!(fault, Fault::Defect { .. }));
-    }
 
     #[test]
     fn the_served_revisions_are_those_of_the_contract() {

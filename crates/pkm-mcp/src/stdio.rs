@@ -4,6 +4,9 @@
 //! JSON-RPC message is answered with the fitting error, and what would end the server before its
 //! handshake (an early notification) is dropped.
 
+mod lines;
+mod message;
+
 use std::{
     collections::HashSet,
     io::{self, BufRead},
@@ -14,7 +17,7 @@ use rmcp::{
     RoleServer,
     model::{
         ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta,
-        JsonRpcMessage, NumberOrString, ProtocolVersion, RequestId, ServerJsonRpcMessage,
+        JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage,
     },
     transport::Transport,
 };
@@ -26,18 +29,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Error, wire::invalid_params};
+use self::{
+    lines::{Line, read_lines},
+    message::{Unreadable, read},
+};
+use crate::Error;
 
 /// Lines read ahead of the server.
 const LINES_AHEAD: usize = 16;
-
-/// One line of the input.
-#[derive(Debug)]
-enum Line {
-    Bytes(Vec<u8>),
-    /// It went over the limit and was skipped.
-    TooLong,
-}
 
 /// Reads lines on a thread of its own and writes answers to `W`.
 #[derive(Debug)]
@@ -270,155 +269,6 @@ fn opens(request: &ClientRequest) -> bool {
                         && revision.as_str() >= ProtocolVersion::V_2025_03_26.as_str()
                 })
         }
-    }
-}
-
-/// A line that is no message, and what to say to it.
-struct Unreadable {
-    id: Option<RequestId>,
-    error: ErrorData,
-}
-
-/// Reads one line; `None` for a blank one and for a notification that makes no sense.
-fn read(bytes: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Box<Unreadable>> {
-    let bytes = bytes
-        .strip_prefix(b"\xef\xbb\xbf")
-        .unwrap_or(bytes)
-        .trim_ascii();
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
-        let data = json!({"reason": error.to_string(), "retryable": false});
-        let error = ErrorData::parse_error("the message is no JSON", Some(data));
-        Box::new(Unreadable { id: None, error })
-    })?;
-    let Value::Object(object) = &value else {
-        return Err(invalid(
-            None,
-            "message",
-            "must be one JSON object; batches are not taken",
-        ));
-    };
-    let id = match object.get("id") {
-        None => None,
-        Some(Value::String(id)) => Some(NumberOrString::String(id.as_str().into())),
-        Some(Value::Number(number)) if number.is_i64() => {
-            number.as_i64().map(NumberOrString::Number)
-        }
-        Some(_) => return Err(invalid(None, "id", "must be a string or an integer")),
-    };
-    if object.get("jsonrpc").is_none_or(|version| version != "2.0") {
-        return Err(invalid(id, "jsonrpc", "must be \"2.0\""));
-    }
-    match (object.get("method"), &id) {
-        (Some(Value::String(_)), _) => {}
-        (Some(_), _) => return Err(invalid(id, "method", "must be a string")),
-        // An answer, and nothing was asked; but one must at least look like one.
-        (None, Some(_)) if object.contains_key("result") != object.contains_key("error") => {
-            return Ok(None);
-        }
-        (None, _) if object.contains_key("result") && object.contains_key("error") => {
-            return Err(invalid(id, "result", "and `error` exclude each other"));
-        }
-        (None, _) => return Err(invalid(id, "method", "is required")),
-    }
-    let Some(id) = id else {
-        // A notification is never answered, not even with an error.
-        return Ok(serde_json::from_value(value).ok());
-    };
-    let is_other_than = |pointer: &str, fits: fn(&Value) -> bool| {
-        value.pointer(pointer).is_some_and(|found| !fits(found))
-    };
-    let broken = if is_other_than("/params", Value::is_object) {
-        Some(invalid_params("params", "must be an object"))
-    } else if is_other_than("/params/_meta", Value::is_object) {
-        Some(invalid_params("params._meta", "must be an object"))
-    } else if is_other_than("/params/cursor", |cursor| {
-        cursor.is_string() || cursor.is_null()
-    }) {
-        Some(invalid_params("cursor", "must be a string"))
-    } else {
-        None
-    };
-    if let Some(error) = broken {
-        return Err(Box::new(Unreadable {
-            id: Some(id),
-            error,
-        }));
-    }
-    serde_json::from_value(value).map(Some).map_err(|error| {
-        let error = invalid_params("params", format!("cannot be read: {error}"));
-        Box::new(Unreadable {
-            id: Some(id),
-            error,
-        })
-    })
-}
-
-fn invalid(id: Option<RequestId>, field: &str, reason: &str) -> Box<Unreadable> {
-    let data = json!({"field": field, "reason": reason, "retryable": false});
-    let error = ErrorData::invalid_request(format!("`{field}` {reason}"), Some(data));
-    Box::new(Unreadable { id, error })
-}
-
-/// Sends each line until the input ends or nobody takes lines any more.
-fn read_lines(mut input: impl BufRead, max_line_bytes: usize, lines: &mpsc::Sender<Line>) {
-    loop {
-        match read_line(&mut input, max_line_bytes) {
-            Ok(Some(line)) => {
-                if lines.blocking_send(line).is_err() {
-                    return;
-                }
-            }
-            Ok(None) => return,
-            Err(error) => {
-                tracing::warn!(%error, "the input broke off");
-                return;
-            }
-        }
-    }
-}
-
-/// One line without keeping more of it than the limit; `None` at the end of the input.
-fn read_line(input: &mut impl BufRead, max_line_bytes: usize) -> io::Result<Option<Line>> {
-    let mut bytes = Vec::new();
-    let mut too_long = false;
-    loop {
-        let available = match input.fill_buf() {
-            Ok(available) => available,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        if available.is_empty() {
-            let is_end = bytes.is_empty() && !too_long;
-            return Ok(if is_end {
-                None
-            } else {
-                Some(line(bytes, too_long))
-            });
-        }
-        let newline = available.iter().position(|byte| *byte == b'\n');
-        let piece = &available[..newline.unwrap_or(available.len())];
-        too_long |= bytes.len() + piece.len() > max_line_bytes;
-        if too_long {
-            bytes = Vec::new();
-        } else {
-            bytes.extend_from_slice(piece);
-        }
-        let n_read = newline.map_or(available.len(), |at| at + 1);
-        input.consume(n_read);
-        if newline.is_some() {
-            return Ok(Some(line(bytes, too_long)));
-        }
-    }
-}
-
-fn line(bytes: Vec<u8>, too_long: bool) -> Line {
-    if too_long {
-        Line::TooLong
-    } else {
-        Line::Bytes(bytes)
     }
 }
 

@@ -3,8 +3,10 @@
 mod change;
 mod jobs;
 mod list;
+mod matches;
 mod read;
 mod search;
+mod status;
 
 use std::collections::BTreeMap;
 
@@ -16,8 +18,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::jobs::status;
-use crate::{progress::Progress, schema, wire::Fault};
+pub(crate) use self::status::status;
+use crate::{check, progress::Progress, schema, wire::Fault};
 
 /// One tool. The call is synchronous: it runs on a thread that may block.
 trait NoteTool {
@@ -88,7 +90,7 @@ impl Tools {
         tools.add::<change::RestoreNote>();
         tools.add::<jobs::ReindexNotes>();
         tools.add::<jobs::JobStatus>();
-        tools.add::<jobs::IndexStatus>();
+        tools.add::<status::IndexStatus>();
         tools
     }
 
@@ -171,7 +173,7 @@ fn call<T: NoteTool>(
     input_schema: &JsonObject,
     mut arguments: JsonObject,
 ) -> Result<Answer, Fault> {
-    schema::check(input_schema, &mut arguments)?;
+    check::check(input_schema, &mut arguments)?;
     let arguments = serde_json::from_value(Value::Object(arguments))
         .map_err(|error| Fault::argument("arguments", format!("cannot be read: {error}")))?;
     let answer = T::call(turn, arguments)?;

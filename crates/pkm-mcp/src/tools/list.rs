@@ -5,7 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, NoteTool, Turn};
-use crate::wire::{Fault, count, cut, one_line};
+use crate::{
+    text::{count, cut, one_line},
+    wire::Fault,
+};
 
 const TITLE_MAX_BYTES: usize = 180;
 

@@ -106,7 +106,11 @@ pub(crate) async fn session_of(revision: ProtocolVersion, model: Model) -> Sessi
 
 impl Session {
     /// Calls a tool.
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<CallToolResult, ErrorData> {
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<CallToolResult, ErrorData> {
         let Value::Object(arguments) = arguments else {
             panic!("arguments are an object")
         };
