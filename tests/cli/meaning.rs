@@ -2,28 +2,57 @@
 
 use crate::support::{Home, MODEL, corpus, ids, text};
 
-const MARKERS: [&str; 5] = ["zircon", "basalt", "feldspar", "obsidian", "malachite"];
+/// What a long note says at 1,000, 4,000, 6,000, 10,000 and 19,000 characters: a word that is
+/// nowhere else, the sentence it is in, and a question for its meaning.
+const FACTS: [(usize, &str, &str, &str); 5] = [
+    (
+        1_000,
+        "zircon",
+        "와이파이 비밀번호는 zircon 뒤에 숫자 42를 붙인 것이다.",
+        "인터넷 연결할 때 넣는 암호",
+    ),
+    (
+        4_000,
+        "basalt",
+        "치과는 basalt 빌딩 3층이고 사랑니를 뽑으러 다시 간다.",
+        "사랑니 치료 받는 치과 위치",
+    ),
+    (
+        6_000,
+        "feldspar",
+        "The spare car key is in the feldspar box behind the books.",
+        "where did I put the second key of the car",
+    ),
+    (
+        10_000,
+        "obsidian",
+        "고양이 예방접종은 obsidian 동물병원에서 매년 5월에 맞힌다.",
+        "고양이 주사 맞히는 곳",
+    ),
+    (
+        19_000,
+        "malachite",
+        "The landlord agreed to lower the rent if we repaint the malachite wall.",
+        "rent reduction deal with the landlord",
+    ),
+];
 
-/// A note of 20,000 characters in Korean with an English sentence of its own at five places, and
-/// the line of each.
-fn long_note() -> (String, Vec<usize>) {
+/// A note of 20,000 characters, and the line of each fact.
+fn long_note() -> (String, Vec<u64>) {
     let filler = "오늘도 회의를 하고 점심을 먹고 산책을 했다. 날씨가 맑아서 기분이 좋았다.";
-    let places = [1_000, 4_000, 6_000, 10_000, 19_000];
-    let (mut content, mut lines, mut n_chars) = (String::from("# 긴 일지\n\n"), Vec::new(), 9);
-    let mut next = places.iter().zip(MARKERS).peekable();
+    let (mut content, mut lines) = (String::from("# 긴 일지\n\n"), Vec::new());
+    let (mut n_chars, mut n_lines) = (content.chars().count(), 2);
+    let mut facts = FACTS.iter().peekable();
     while n_chars < 20_000 {
-        let line = match next.peek() {
-            Some((place, marker)) if n_chars >= **place => {
-                let line = format!("The {marker} sample is stored in the blue cabinet.");
-                lines.push(content.matches('\n').count() + 1);
-                next.next();
-                line
-            }
-            _ => filler.to_owned(),
-        };
-        n_chars += line.chars().count() + 2;
-        content.push_str(&line);
+        let mut line = filler;
+        if let Some((_, _, sentence, _)) = facts.next_if(|(place, ..)| n_chars >= *place) {
+            line = sentence;
+            lines.push(n_lines + 1);
+        }
+        content.push_str(line);
         content.push_str("\n\n");
+        n_chars += line.chars().count() + 2;
+        n_lines += 2;
     }
     (content, lines)
 }
@@ -32,34 +61,30 @@ fn long_note() -> (String, Vec<usize>) {
 fn every_part_of_a_long_note_is_found_by_words_and_by_meaning() {
     let home = Home::with_model();
     let (content, lines) = long_note();
+    assert_eq!(lines.len(), FACTS.len());
     home.write("in/long.md", &content);
     for i in 0..20 {
-        home.write(
-            &format!("in/other{i}.md"),
-            format!("# 다른 글 {i}\n\n점심으로 국수를 먹었다. {i}번째 메모.\n"),
-        );
+        let other = format!("# 다른 글 {i}\n\n점심으로 국수를 먹었다. {i}번째 메모.\n");
+        home.write(&format!("in/other{i}.md"), other);
     }
     home.ok(&["import", text(&home.path("in"))]);
-    for (marker, line) in MARKERS.iter().zip(lines) {
-        for mode in ["--keyword", "--vector"] {
-            let query = format!("where is the {marker} sample kept");
-            let answer = home.json(&["search", mode, &query]);
-            let hit = &answer["matches"][0];
-            assert_eq!(hit["title"], "긴 일지", "{mode} {marker}: {answer}");
-            if mode == "--keyword" {
-                assert!(
-                    hit["snippet"].as_str().expect("a snippet").contains(marker),
-                    "{hit}"
-                );
-            }
+    for ((_, word, _, question), line) in FACTS.iter().zip(lines) {
+        for (mode, query) in [("--keyword", word), ("--vector", question)] {
+            let answer = home.json(&["search", mode, query]);
+            let hits = answer["matches"].as_array().expect("matches");
+            let hit = hits
+                .iter()
+                .find(|hit| hit["title"] == "긴 일지")
+                .unwrap_or_else(|| panic!("{mode} {query}: {answer}"));
+            assert!(
+                hit["snippet"].as_str().expect("a snippet").contains(word),
+                "{mode} {query}: {hit}"
+            );
             let (first, last) = (hit["lines"][0].as_u64(), hit["lines"][1].as_u64());
-            let line = Some(line as u64);
-            if mode == "--keyword" {
-                assert!(
-                    first <= line && line <= last,
-                    "{marker} is in {line:?}: {hit}"
-                );
-            }
+            assert!(
+                first <= Some(line) && Some(line) <= last,
+                "{word} is in line {line}: {hit}"
+            );
         }
     }
 }
