@@ -3,7 +3,7 @@
 //! Passages are held in a group for each language and compared after what is common to their
 //! language is taken away ([`crate::anchors`]). The store keeps the vectors as the model made them.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use pkm_embed::Embedder;
 use pkm_index::{Filter, VectorIndex};
@@ -23,6 +23,8 @@ const PLAIN_WEIGHT: f32 = 0.3;
 /// The vectors of one fingerprint. A search sees them whole, before a change or after it.
 pub(crate) struct Vectors {
     loaded: RwLock<Option<Loaded>>,
+    /// Held while the model's language means are made, so that two callers do not both make them.
+    making: Mutex<()>,
 }
 
 /// What to search near to.
@@ -62,6 +64,7 @@ impl Vectors {
     pub(crate) fn new() -> Self {
         Self {
             loaded: RwLock::new(None),
+            making: Mutex::new(()),
         }
     }
 
@@ -83,10 +86,11 @@ impl Vectors {
             }
             loaded.is_some()
         };
-        // The model runs under no lock.
+        // The model runs under no lock that a search holds. Who waits here finds the means kept.
         let anchors = if has_anchors {
             None
         } else {
+            let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
             Some(Anchors::of(embedder, store.dir())?)
         };
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
