@@ -2,28 +2,20 @@
 //!
 //! Each is one pass over memory where a chain of tensor operations would be four to eight. The
 //! loops are written so that the compiler can turn them into vector instructions, and run through
-//! `pulp`, which picks the instruction set when the program runs. No fused multiply-add: results
-//! are the same on every processor, and one without it would call a library function instead.
+//! `pulp`, which picks the instruction set when the program runs.
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
-/// Lanes that sums are spread over: wide enough for two AVX-512 registers.
-const LANES: usize = 32;
-/// Query rows that [`attention`] works on at once, to use each key it loads more than once.
-const ROWS: usize = 2;
+/// Rows are filled up to a multiple of this: [`VECTORS`] of the widest vectors, AVX-512's.
+const PADDING: usize = 32;
+/// Vectors and query rows that [`attention`] works on at once: their sums and what is added to
+/// them fill the sixteen registers of AVX2, and each value loaded is used for every row.
+const VECTORS: usize = 2;
+const ROWS: usize = 4;
 
 /// Adds `bias` to each row of `x` and applies the exact GELU, `x/2 * (1 + erf(x/√2))`.
 pub(crate) fn bias_gelu(x: &mut [f32], bias: &[f32]) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for row in x.chunks_exact_mut(bias.len()) {
-                for (x, bias) in row.iter_mut().zip(bias) {
-                    *x = gelu(*x + bias);
-                }
-            }
-        },
-    );
+    Arch::new().dispatch(BiasGelu { x, bias });
 }
 
 /// What [`add_norm`] does after the sum.
@@ -37,27 +29,12 @@ pub(crate) struct Affine<'a> {
 /// Adds `bias` and `residual`, if there is one, to each row of `x` and normalizes the row to mean
 /// 0 and variance 1, then scales and shifts it.
 pub(crate) fn add_norm(x: &mut [f32], bias: &[f32], residual: Option<&[f32]>, norm: Affine) {
-    let width = bias.len();
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (idx, row) in x.chunks_exact_mut(width).enumerate() {
-                let residual = residual.map(|residual| &residual[idx * width..][..width]);
-                for (x, bias) in row.iter_mut().zip(bias) {
-                    *x += bias;
-                }
-                for (x, residual) in row.iter_mut().zip(residual.unwrap_or_default()) {
-                    *x += residual;
-                }
-                let mean = sum(row, |x| x) / width as f32;
-                let variance = sum(row, |x| (x - mean) * (x - mean)) / width as f32;
-                let inverse = (variance + norm.epsilon).sqrt().recip();
-                for ((x, scale), shift) in row.iter_mut().zip(norm.scale).zip(norm.shift) {
-                    *x = (*x - mean) * inverse * scale + shift;
-                }
-            }
-        },
-    );
+    Arch::new().dispatch(AddNorm {
+        x,
+        bias,
+        residual,
+        norm,
+    });
 }
 
 /// Attention of one text over itself.
@@ -65,114 +42,218 @@ pub(crate) fn add_norm(x: &mut [f32], bias: &[f32], residual: Option<&[f32]>, no
 /// `qkv` holds for each token the query, key and value of all heads, `[l, 3, n_heads, d]`, before
 /// their `bias` is added; the query is already scaled. Writes `[l, n_heads, d]` to `context`.
 pub(crate) fn attention(qkv: &[f32], bias: &[f32], n_heads: usize, context: &mut [f32]) {
-    let width = bias.len() / 3;
-    let (l, d) = (qkv.len() / bias.len(), width / n_heads);
-    // Zeros up to whole lanes and rows: they add nothing, and the loops need no tails.
-    let (l_padded, d_padded) = (l.next_multiple_of(LANES), d.next_multiple_of(LANES));
-    let n_rows = l.next_multiple_of(ROWS);
-    let mut query = vec![0.0; n_rows * d];
-    let mut key = vec![0.0; d * l_padded];
-    let mut value = vec![0.0; l * d_padded];
-    let mut scores = vec![0.0; ROWS * l_padded];
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for head in 0..n_heads {
-                let at = head * d;
-                for (token, row) in qkv.chunks_exact(3 * width).enumerate() {
-                    for i in 0..d {
-                        query[token * d + i] = row[at + i] + bias[at + i];
-                        let (k, v) = (width + at + i, 2 * width + at + i);
-                        key[i * l_padded + token] = row[k] + bias[k];
-                        value[token * d_padded + i] = row[v] + bias[v];
-                    }
-                }
-                for first in (0..l).step_by(ROWS) {
-                    score(&query[first * d..][..ROWS * d], &key, l_padded, &mut scores);
-                    for row in scores.chunks_exact_mut(l_padded) {
-                        softmax(&mut row[..l]);
-                    }
-                    let n = ROWS.min(l - first);
-                    for (lanes, i) in (0..d).step_by(LANES).enumerate() {
-                        let found = mix(&scores, &value[lanes * LANES..], l, d_padded);
-                        for (row, found) in found.iter().enumerate().take(n) {
-                            let n_kept = LANES.min(d - i);
-                            let to = (first + row) * width + at + i;
-                            context[to..][..n_kept].copy_from_slice(&found[..n_kept]);
-                        }
-                    }
+    Arch::new().dispatch(Attention {
+        qkv,
+        bias,
+        n_heads,
+        context,
+    });
+}
+
+struct BiasGelu<'a> {
+    x: &'a mut [f32],
+    bias: &'a [f32],
+}
+
+// Structs and not closures: what `dispatch` calls must be inlined into a function compiled for
+// the instruction set, and of a closure only a shim is.
+impl WithSimd for BiasGelu<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for row in self.x.chunks_exact_mut(self.bias.len()) {
+            for (x, bias) in row.iter_mut().zip(self.bias) {
+                *x = gelu(*x + bias);
+            }
+        }
+    }
+}
+
+struct AddNorm<'a> {
+    x: &'a mut [f32],
+    bias: &'a [f32],
+    residual: Option<&'a [f32]>,
+    norm: Affine<'a>,
+}
+
+impl WithSimd for AddNorm<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Affine {
+            scale,
+            shift,
+            epsilon,
+        } = self.norm;
+        let width = self.bias.len();
+        for (idx, row) in self.x.chunks_exact_mut(width).enumerate() {
+            for (x, bias) in row.iter_mut().zip(self.bias) {
+                *x += bias;
+            }
+            if let Some(residual) = self.residual {
+                for (x, residual) in row.iter_mut().zip(&residual[idx * width..][..width]) {
+                    *x += residual;
                 }
             }
-        },
-    );
+            let mean = sum(row, |x| x) / width as f32;
+            let variance = sum(row, |x| (x - mean) * (x - mean)) / width as f32;
+            let inverse = (variance + epsilon).sqrt().recip();
+            for ((x, scale), shift) in row.iter_mut().zip(scale).zip(shift) {
+                *x = (*x - mean) * inverse * scale + shift;
+            }
+        }
+    }
+}
+
+struct Attention<'a> {
+    qkv: &'a [f32],
+    bias: &'a [f32],
+    n_heads: usize,
+    context: &'a mut [f32],
+}
+
+impl WithSimd for Attention<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Attention {
+            qkv,
+            bias,
+            n_heads,
+            context,
+        } = self;
+        let width = bias.len() / 3;
+        let (l, d) = (qkv.len() / bias.len(), width / n_heads);
+        // Zeros up to whole lanes and rows: they add nothing, and the loops need no tails.
+        let (l_padded, d_padded) = (l.next_multiple_of(PADDING), d.next_multiple_of(PADDING));
+        let mut query = vec![0.0; l.next_multiple_of(ROWS) * d];
+        let mut key = vec![0.0; d * l_padded];
+        let mut value = vec![0.0; l * d_padded];
+        let mut scores = vec![0.0; ROWS * l_padded];
+        let mut mixed = vec![0.0; ROWS * d_padded];
+        for head in 0..n_heads {
+            for (token, row) in qkv.chunks_exact(3 * width).enumerate() {
+                let part = |part: usize| {
+                    let columns = part * width + head * d..part * width + (head + 1) * d;
+                    row[columns.clone()]
+                        .iter()
+                        .zip(&bias[columns])
+                        .map(|(x, bias)| x + bias)
+                };
+                query[token * d..]
+                    .iter_mut()
+                    .zip(part(0))
+                    .for_each(|(to, x)| *to = x);
+                key[token..]
+                    .iter_mut()
+                    .step_by(l_padded)
+                    .zip(part(1))
+                    .for_each(|(to, x)| *to = x);
+                value[token * d_padded..]
+                    .iter_mut()
+                    .zip(part(2))
+                    .for_each(|(to, x)| *to = x);
+            }
+            for first in (0..l).step_by(ROWS) {
+                score(
+                    simd,
+                    &query[first * d..][..ROWS * d],
+                    &key,
+                    l_padded,
+                    &mut scores,
+                );
+                for row in scores.chunks_exact_mut(l_padded) {
+                    softmax(simd, &mut row[..l]);
+                }
+                mix(simd, &scores, &value, d_padded, &mut mixed);
+                for (row, mixed) in (first..l).zip(mixed.chunks_exact(d_padded)) {
+                    context[row * width + head * d..][..d].copy_from_slice(&mixed[..d]);
+                }
+            }
+        }
+    }
 }
 
 /// Dot products of [`ROWS`] queries with all keys; `key` is `[d, l_padded]`.
 #[inline(always)]
-fn score(query: &[f32], key: &[f32], l_padded: usize, scores: &mut [f32]) {
+fn score<S: Simd>(simd: S, query: &[f32], key: &[f32], l_padded: usize, scores: &mut [f32]) {
     let d = query.len() / ROWS;
-    for start in (0..l_padded).step_by(LANES) {
-        let mut sums = [[0.0_f32; LANES]; ROWS];
-        for (i, key) in key.chunks_exact(l_padded).enumerate() {
-            let key: &[f32; LANES] = key[start..][..LANES].try_into().expect("it has LANES");
+    let (key, _) = S::as_simd_f32s(key);
+    let n_vectors = l_padded / S::F32_LANES;
+    for start in (0..n_vectors).step_by(VECTORS) {
+        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
+        for (i, key) in key.chunks_exact(n_vectors).enumerate() {
+            let key: &[_; VECTORS] = key[start..].first_chunk().expect("it is padded");
             for (row, sums) in sums.iter_mut().enumerate() {
-                let query = query[row * d + i];
+                let query = simd.splat_f32s(query[row * d + i]);
                 for (sum, key) in sums.iter_mut().zip(key) {
-                    *sum += query * key;
+                    *sum = simd.mul_add_e_f32s(query, *key, *sum);
                 }
             }
         }
-        for (row, sums) in sums.iter().enumerate() {
-            scores[row * l_padded + start..][..LANES].copy_from_slice(sums);
+        for (row, sums) in scores.chunks_exact_mut(l_padded).zip(sums) {
+            let (row, _) = S::as_mut_simd_f32s(row);
+            row[start..][..VECTORS].copy_from_slice(&sums);
         }
     }
 }
 
-/// The sums of the first `l` values, weighted with each of [`ROWS`] rows of `weights`.
+/// The sums of all values, `[l, d_padded]`, weighted with each of [`ROWS`] rows of `weights`.
 #[inline(always)]
-fn mix(weights: &[f32], value: &[f32], l: usize, d_padded: usize) -> [[f32; LANES]; ROWS] {
+fn mix<S: Simd>(simd: S, weights: &[f32], value: &[f32], d_padded: usize, mixed: &mut [f32]) {
     let l_padded = weights.len() / ROWS;
-    let mut sums = [[0.0_f32; LANES]; ROWS];
-    for token in 0..l {
-        let value: &[f32; LANES] = value[token * d_padded..][..LANES]
-            .try_into()
-            .expect("it has LANES");
-        for (row, sums) in sums.iter_mut().enumerate() {
-            let weight = weights[row * l_padded + token];
-            for (sum, value) in sums.iter_mut().zip(value) {
-                *sum += weight * value;
+    let (value, _) = S::as_simd_f32s(value);
+    let n_vectors = d_padded / S::F32_LANES;
+    for start in (0..n_vectors).step_by(VECTORS) {
+        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
+        for (token, value) in value.chunks_exact(n_vectors).enumerate() {
+            let value: &[_; VECTORS] = value[start..].first_chunk().expect("it is padded");
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let weight = simd.splat_f32s(weights[row * l_padded + token]);
+                for (sum, value) in sums.iter_mut().zip(value) {
+                    *sum = simd.mul_add_e_f32s(weight, *value, *sum);
+                }
             }
         }
+        for (row, sums) in mixed.chunks_exact_mut(d_padded).zip(sums) {
+            let (row, _) = S::as_mut_simd_f32s(row);
+            row[start..][..VECTORS].copy_from_slice(&sums);
+        }
     }
-    sums
 }
 
 #[inline(always)]
-fn softmax(row: &mut [f32]) {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    let (whole, rest) = row.as_chunks::<LANES>();
-    for chunk in whole {
-        for (lane, x) in lanes.iter_mut().zip(chunk) {
-            *lane = if *x > *lane { *x } else { *lane };
-        }
+fn softmax<S: Simd>(simd: S, row: &mut [f32]) {
+    let (vectors, rest) = S::as_simd_f32s(row);
+    let mut lanes = simd.splat_f32s(f32::NEG_INFINITY);
+    for vector in vectors {
+        lanes = simd.max_f32s(lanes, *vector);
     }
-    let max = lanes
+    let max = rest
         .iter()
-        .chain(rest)
-        .fold(f32::NEG_INFINITY, |max, x| max.max(*x));
+        .fold(simd.reduce_max_f32s(lanes), |max, x| max.max(*x));
     for x in row.iter_mut() {
         *x = exp(*x - max);
     }
-    let inverse = sum(row, |x| x).recip();
+    let (vectors, rest) = S::as_simd_f32s(row);
+    let mut lanes = simd.splat_f32s(0.0);
+    for vector in vectors {
+        lanes = simd.add_f32s(lanes, *vector);
+    }
+    let inverse = (simd.reduce_sum_f32s(lanes) + rest.iter().sum::<f32>()).recip();
     for x in row {
         *x *= inverse;
     }
 }
 
+/// The sum of `of` over a row, spread over lanes so that the compiler may add many at once.
 #[inline(always)]
 fn sum(row: &[f32], of: impl Fn(f32) -> f32) -> f32 {
-    let mut lanes = [0.0_f32; LANES];
-    let (whole, rest) = row.as_chunks::<LANES>();
+    let mut lanes = [0.0_f32; PADDING];
+    let (whole, rest) = row.as_chunks::<PADDING>();
     for chunk in whole {
         for (lane, x) in lanes.iter_mut().zip(chunk) {
             *lane += of(*x);

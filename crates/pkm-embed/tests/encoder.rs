@@ -91,22 +91,26 @@ fn the_english_model_gives_the_vectors_of_sentence_transformers() {
 #[test]
 fn a_batch_gives_what_each_text_gives_alone_in_the_order_of_the_texts() {
     let texts = texts();
-    // Every length three times, so that batches of several texts and of one text occur.
-    let mixed: Vec<&str> = [0, 7, 13]
+    // The short ones again after the long ones, so that batches of several texts, of one text and
+    // of equal texts occur.
+    let mixed: Vec<&str> = texts
         .iter()
-        .flat_map(|shift| texts.iter().cycle().skip(*shift).take(texts.len()))
+        .chain(&texts[..20])
         .map(|text| &text.text[..])
         .collect();
     for encoder in [&*E5, &*MINILM] {
         let together = embed(encoder, &mixed);
         let reversed: Vec<&str> = mixed.iter().rev().copied().collect();
         let backwards = embed(encoder, &reversed);
-        for (idx, text) in mixed.iter().enumerate() {
+        for (idx, text) in mixed.iter().enumerate().take(texts.len()) {
             let alone = &embed(encoder, &[text])[0];
             for other in [&together[idx], &backwards[mixed.len() - 1 - idx]] {
                 let cosine = cosine(alone, other);
                 assert!(cosine >= SAME, "{text:.60}: cosine {cosine}");
             }
+        }
+        for (first, again) in together.iter().zip(&together[texts.len()..]) {
+            assert!(cosine(first, again) >= SAME);
         }
     }
 }
@@ -190,10 +194,8 @@ fn texts_that_break_other_encoders_get_vectors_of_their_own() {
             assert!(cross < 0.999, "`{name}` and `{other}`: cosine {cross}");
         }
     }
-    let again = embed(&E5, &texts);
-    for (first, second) in vectors.iter().zip(&again) {
-        assert!(cosine(first, second) >= SAME);
-    }
+    let again = embed(&E5, &[texts[1]]);
+    assert!(cosine(&vectors[1], &again[0]) >= SAME);
 }
 
 #[test]
@@ -285,7 +287,7 @@ fn the_card_tells_models_and_settings_apart() {
 #[test]
 fn threads_that_embed_at_once_do_not_disturb_each_other() {
     let texts = texts();
-    let texts: Vec<&str> = texts.iter().map(|text| &text.text[..]).collect();
+    let texts: Vec<&str> = texts[..20].iter().map(|text| &text.text[..]).collect();
     let alone = embed(&E5, &texts);
     std::thread::scope(|scope| {
         for _ in 0..4 {
