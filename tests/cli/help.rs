@@ -26,6 +26,7 @@ const COMMANDS: &[&str] = &[
     "config",
     "doctor",
     "eval",
+    "bench",
     "completions",
 ];
 
@@ -41,6 +42,7 @@ fn every_command_explains_itself() {
         let help = home.ok(&[command, "-h"]);
         insta::assert_snapshot!(format!("help-{command}"), help);
     }
+    insta::assert_snapshot!("help-bench-embed", home.ok(&["bench", "embed", "-h"]));
     for what in ["list", "pull", "path", "verify"] {
         insta::assert_snapshot!(
             format!("help-model-{what}"),

@@ -268,9 +268,39 @@ fn the_corpus_is_measured_by_class() {
             assert!(of(mode, class)["n"].as_u64() > Some(0));
         }
     }
-    // A floor far below what is measured: it is there to notice an arm that broke.
-    for (mode, floor) in [("keyword", 0.3), ("vector", 0.4), ("hybrid", 0.4)] {
-        let hit = of(mode, "all")["hit_at_3"].as_f64().expect("a number");
-        assert!(hit >= floor, "{mode}: {hit}");
+    // Floors below what was measured (0.47, 0.89, 0.89; hybrid within a language 1.00 and 0.81,
+    // across 0.94 and 0.81): they notice what broke, not what wobbled.
+    for (mode, class, floor) in [
+        ("keyword", "all", 0.40),
+        ("vector", "all", 0.80),
+        ("hybrid", "all", 0.80),
+        ("hybrid", "en-en", 0.85),
+        ("hybrid", "ko-ko", 0.70),
+        ("hybrid", "en-ko", 0.75),
+        ("hybrid", "ko-en", 0.65),
+    ] {
+        let hit = of(mode, class)["hit_at_3"].as_f64().expect("a number");
+        assert!(hit >= floor, "{mode} {class}: {hit}");
     }
+}
+
+#[test]
+fn the_bench_tells_the_speed_at_each_length() {
+    let home = Home::with_model();
+    let json = home.json(&["bench", "embed", "--seconds", "1"]);
+    let results = json["results"].as_array().expect("results");
+    let lengths: Vec<u64> = results
+        .iter()
+        .filter_map(|row| row["tokens"].as_u64())
+        .collect();
+    assert_eq!(lengths, [32, 128, 512]);
+    for row in results {
+        assert!(row["tokens_per_second"].as_f64() > Some(0.0), "{row}");
+        assert!(row["single_p50_ms"].as_f64() > Some(0.0), "{row}");
+    }
+    let stderr = Home::new().pkm(&["bench", "embed"]).fails(1);
+    assert!(
+        stderr.contains("is not installed\nhint: run `pkm model pull"),
+        "{stderr}"
+    );
 }

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use pkm_engine::Filter;
 
 use crate::commands::{
-    add, completions, delete, doctor, edit, eval, export, get, history, import, jobs, list, model,
-    reindex, related, restore, search, serve, settings, status, trash,
+    add, bench, completions, delete, doctor, edit, eval, export, get, history, import, jobs, list,
+    model, reindex, related, restore, search, serve, settings, status, trash,
 };
 use crate::{config, when};
 
@@ -65,6 +65,8 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     /// Measure search on a set of questions with known answers
     Eval(eval::Eval),
+    /// Measure speed on this machine
+    Bench(bench::Bench),
     /// Print a completion script for a shell
     Completions(completions::Completions),
 }

@@ -1,6 +1,7 @@
 //! One module a command: its arguments, what it does, what it prints.
 
 pub(crate) mod add;
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod delete;
 pub(crate) mod doctor;
@@ -51,6 +52,7 @@ pub(crate) fn run(command: Command, config: &Config, out: &mut Out) -> Result<()
         Command::Model(args) => model::run(args, config, out),
         Command::Config(args) => settings::run(&args, config, out),
         Command::Doctor(args) => doctor::run(&args, config, out),
+        Command::Bench(args) => bench::run(&args, config, out),
         Command::Eval(args) => eval::run(&args, config, out),
         Command::Completions(args) => completions::run(&args, out),
     }
