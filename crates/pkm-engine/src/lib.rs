@@ -5,6 +5,7 @@
 //! and command lines convert them.
 
 mod anchors;
+mod check;
 mod chunk;
 mod cursor;
 mod decode;
@@ -16,6 +17,7 @@ mod job;
 mod markdown;
 mod model;
 mod note;
+mod passages;
 mod search;
 mod status;
 mod transfer;
@@ -26,14 +28,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use check::MAX_CONTENT_BYTES;
 pub use doctor::{Finding, Severity};
 pub use error::Error;
 pub use jiff::Timestamp;
 pub use job::{Job, JobState, ReindexScope};
 pub use model::{ModelSource, ModelState};
 pub use note::{
-    ContentEdit, Deleted, Indexed, ListRequest, MAX_CONTENT_BYTES, MAX_LIST_LIMIT, NoteDraft,
-    NoteEdit, NotePage, TrashedNote, Written,
+    ContentEdit, Deleted, Indexed, ListRequest, MAX_LIST_LIMIT, NoteDraft, NoteEdit, NotePage,
+    TrashedNote, Written,
 };
 pub use pkm_embed::{Embedder, ModelCard};
 pub use pkm_store::{

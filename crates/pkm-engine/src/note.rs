@@ -4,27 +4,19 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use pkm_embed::{Embedder, Role};
+use pkm_embed::Role;
 use pkm_store::{
-    ChunkId, Chunking, Count, Edit, Filter, NewChunk, NewNote, Note, NoteId, NoteState,
-    NoteSummary, PassageHash, Revision, RevisionSummary, Sort,
+    ChunkId, Count, Edit, Filter, NewNote, Note, NoteId, NoteState, NoteSummary, PassageHash,
+    Revision, RevisionSummary, Sort,
 };
 
 use unicode_normalization::UnicodeNormalization;
 
+use crate::check::{checked_content, checked_folder, checked_tags, checked_title};
 use crate::cursor::ListCursor;
+use crate::passages::Chunks;
 use crate::{Engine, Error, chunk};
 
-/// The longest title, in characters.
-pub(crate) const MAX_TITLE_CHARS: usize = 500;
-/// The largest note, in bytes.
-pub const MAX_CONTENT_BYTES: usize = 16 << 20;
-/// The most tags on a note.
-pub(crate) const MAX_TAGS: usize = 100;
-/// The longest tag, in characters.
-pub(crate) const MAX_TAG_CHARS: usize = 200;
-/// The longest folder path, in characters.
-pub(crate) const MAX_FOLDER_CHARS: usize = 1_000;
 /// The most notes that one page of a list holds.
 pub const MAX_LIST_LIMIT: usize = 200;
 /// A note of more tokens is embedded in the background, so that its writer need not wait.
@@ -455,67 +447,6 @@ impl Engine {
     }
 }
 
-/// A note's chunks and who cut them.
-pub(crate) struct Chunks {
-    by: String,
-    chunks: Vec<NewChunk>,
-}
-
-impl Chunks {
-    /// The name under which [`Chunks::by_model`] cuts.
-    pub(crate) fn name_of(embedder: &dyn Embedder) -> String {
-        format!("{}/{}", chunk::CHUNKER_VERSION, embedder.card().fingerprint)
-    }
-
-    pub(crate) fn by_model(embedder: &dyn Embedder, title: &str, content: &str) -> Self {
-        let limits = chunk::Limits::for_window(embedder.card().window);
-        let count = |text: &str| embedder.count_tokens(text);
-        Self::cut(Self::name_of(embedder), title, content, &count, limits)
-    }
-
-    fn by_estimate(title: &str, content: &str) -> Self {
-        let by = format!("{}/estimate", chunk::CHUNKER_VERSION);
-        Self::cut(
-            by,
-            title,
-            content,
-            &chunk::estimate_tokens,
-            chunk::Limits::default(),
-        )
-    }
-
-    fn cut(
-        by: String,
-        title: &str,
-        content: &str,
-        count: &dyn Fn(&str) -> usize,
-        limits: chunk::Limits,
-    ) -> Self {
-        let chunks = chunk::chunk(title, content, count, limits)
-            .into_iter()
-            .map(|chunk| {
-                let text = &content[chunk.range.clone()];
-                let passage = chunk::passage_text(title, &chunk.heading_path, text);
-                NewChunk {
-                    passage_hash: PassageHash::of(passage.as_bytes()),
-                    heading_path: chunk.heading_path,
-                    range: chunk.range,
-                    first_line: chunk.first_line,
-                    n_tokens: chunk.n_tokens,
-                }
-            })
-            .collect();
-        Self { by, chunks }
-    }
-
-    pub(crate) fn chunking(&self) -> Chunking<'_> {
-        Chunking {
-            by: &self.by,
-            chunks: &self.chunks,
-        }
-    }
-}
-
 fn edited(content: &str, change: &ContentEdit) -> Result<String, Error> {
     match change {
         ContentEdit::Set(text) => checked_content("content", text.clone()),
@@ -567,96 +498,6 @@ fn count_occurrences(content: &str, find: &str) -> usize {
         from += at + step;
     }
     n
-}
-
-pub(crate) fn checked_title(title: &str) -> Result<String, Error> {
-    let title = title.trim();
-    if title.is_empty() {
-        return Err(Error::invalid("title", "is blank; give the note a name"));
-    }
-    if title.chars().any(char::is_control) {
-        return Err(Error::invalid(
-            "title",
-            "holds a line break or control character; use one line",
-        ));
-    }
-    if title.chars().count() > MAX_TITLE_CHARS {
-        return Err(Error::invalid(
-            "title",
-            format!("is longer than {MAX_TITLE_CHARS} characters"),
-        ));
-    }
-    Ok(title.to_owned())
-}
-
-pub(crate) fn checked_content(field: &'static str, content: String) -> Result<String, Error> {
-    if content.len() > MAX_CONTENT_BYTES {
-        return Err(Error::invalid(
-            field,
-            format!(
-                "makes a note of {} bytes; the most is {MAX_CONTENT_BYTES}",
-                content.len()
-            ),
-        ));
-    }
-    Ok(content)
-}
-
-pub(crate) fn checked_tags(tags: &[String]) -> Result<Vec<String>, Error> {
-    if tags.len() > MAX_TAGS {
-        return Err(Error::invalid(
-            "tags",
-            format!("are {}; the most is {MAX_TAGS}", tags.len()),
-        ));
-    }
-    let mut checked: Vec<String> = Vec::with_capacity(tags.len());
-    for tag in tags {
-        let tag = tag.trim().trim_start_matches('#');
-        checked_name("tags", tag, MAX_TAG_CHARS)?;
-        if tag.is_empty() || tag.contains(',') {
-            return Err(Error::invalid(
-                "tags",
-                format!("hold `{tag}`, which is blank or has a comma"),
-            ));
-        }
-        if !checked.iter().any(|known| known == tag) {
-            checked.push(tag.to_owned());
-        }
-    }
-    Ok(checked)
-}
-
-/// A folder without slashes at its ends; `a/b` and `/a//b/` are the same.
-pub(crate) fn checked_folder(folder: &str) -> Result<String, Error> {
-    checked_name("folder", folder, MAX_FOLDER_CHARS)?;
-    let parts: Vec<&str> = folder
-        .split('/')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .collect();
-    if parts.iter().any(|part| matches!(*part, "." | "..")) {
-        return Err(Error::invalid(
-            "folder",
-            "holds `.` or `..`; name it from the root, as in `work/meetings`",
-        ));
-    }
-    Ok(parts.join("/"))
-}
-
-fn checked_name(field: &'static str, name: &str, max_chars: usize) -> Result<(), Error> {
-    if name.chars().any(char::is_control) {
-        return Err(Error::invalid(
-            field,
-            "holds a line break or control character",
-        ));
-    }
-    if name.chars().count() > max_chars {
-        return Err(Error::invalid(
-            field,
-            format!("is longer than {max_chars} characters"),
-        ));
-    }
-    Ok(())
 }
 
 /// Days as a duration.

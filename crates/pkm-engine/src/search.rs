@@ -1,5 +1,8 @@
 //! Finding notes: by words, by meaning, or both.
 
+mod hit;
+mod page;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +12,10 @@ use pkm_embed::{Embedder, Role};
 use pkm_index::Filter as KeyFilter;
 use pkm_store::{ChunkId, Filter, NoteId, Passage};
 
-use crate::cursor::Cursor;
-use crate::fusion::{ByMeaning, ByWords, fuse};
+use self::hit::{Candidate, hit, rank};
+use self::page::Page;
 use crate::vectors::{self, Probe};
-use crate::{Engine, Error, chunk};
+use crate::{Engine, Error};
 
 /// The most hits one call gives.
 pub const MAX_LIMIT: usize = 50;
@@ -24,8 +27,6 @@ const ARM_DEPTH: usize = 100;
 const MODEL_WAIT: Duration = Duration::from_secs(20);
 /// The longest query, in characters.
 const MAX_QUERY_CHARS: usize = 4_000;
-/// The longest snippet, in characters.
-const SNIPPET_CHARS: usize = 300;
 
 /// What to look for.
 #[derive(Debug, Clone)]
@@ -440,82 +441,6 @@ impl Engine {
     }
 }
 
-/// A note in its final place, with the chunk to show for it.
-struct Candidate {
-    chunk: ChunkId,
-    score: f64,
-    arms: Arms,
-    similarity: Option<f32>,
-}
-
-fn rank(keyword: &[Evidence], vector: &[Evidence], min_score: Option<f64>) -> Vec<Candidate> {
-    let by_words: Vec<ByWords> = keyword
-        .iter()
-        .map(|e| ByWords {
-            note: e.note,
-            score: e.score,
-            share: e.share,
-        })
-        .collect();
-    let by_meaning: Vec<ByMeaning> = vector
-        .iter()
-        .map(|e| ByMeaning {
-            note: e.note,
-            score: e.score,
-        })
-        .collect();
-    fuse(&by_words, &by_meaning)
-        .into_iter()
-        .filter_map(|fused| {
-            let in_keyword = fused.keyword.map(|rank| &keyword[rank - 1]);
-            let in_vector = fused.vector.map(|rank| &vector[rank - 1]);
-            Some(Candidate {
-                chunk: shown(in_keyword, in_vector)?.chunk,
-                score: fused.score,
-                arms: Arms {
-                    keyword: fused.keyword,
-                    vector: fused.vector,
-                },
-                similarity: in_vector.map(|e| e.similarity),
-            })
-        })
-        .filter(|candidate| min_score.is_none_or(|least| candidate.score >= least))
-        .collect()
-}
-
-/// The evidence to show: the words that matched, unless they are few and the meaning was found
-/// elsewhere.
-fn shown<'a>(keyword: Option<&'a Evidence>, vector: Option<&'a Evidence>) -> Option<&'a Evidence> {
-    match (keyword, vector) {
-        (Some(keyword), Some(vector)) if keyword.share < 0.5 => Some(vector),
-        (keyword, vector) => keyword.or(vector),
-    }
-}
-
-fn hit(query: &str, candidate: &Candidate, passage: &Passage) -> Hit {
-    let matches = pkm_store::analyze::matches(&passage.text, query);
-    let snippet = chunk::snippet(&passage.text, &matches, SNIPPET_CHARS);
-    let first = passage.first_line + n_newlines(&passage.text[..snippet.range.start]);
-    let last = first + n_newlines(passage.text[snippet.range.clone()].trim_end());
-    Hit {
-        id: passage.note_id,
-        title: passage.title.clone(),
-        snippet: snippet.text,
-        score: candidate.score,
-        folder: passage.folder.clone(),
-        tags: passage.tags.clone(),
-        heading: passage.heading_path.clone(),
-        lines: (first, last),
-        updated_at: passage.updated_at,
-        arms: candidate.arms,
-        similarity: candidate.similarity,
-    }
-}
-
-fn n_newlines(text: &str) -> usize {
-    text.bytes().filter(|&b| b == b'\n').count()
-}
-
 pub(crate) fn is_korean(text: &str) -> bool {
     text.chars().any(|c| matches!(c, '\u{1100}'..='\u{11ff}' | '\u{3130}'..='\u{318f}' | '\u{ac00}'..='\u{d7a3}'))
 }
@@ -540,59 +465,4 @@ fn mean_direction(vectors: &[Vec<f32>], dim: usize) -> Vec<f32> {
         return vectors[0].clone();
     }
     sum.iter().map(|v| v / norm).collect()
-}
-
-/// Which stretch of a ranking a call shows.
-struct Page {
-    offset: usize,
-    limit: usize,
-    /// Names the request, so that a cursor is refused by another one.
-    request: u64,
-}
-
-impl Page {
-    fn new(limit: usize, cursor: Option<&str>, request: &SearchRequest) -> Result<Self, Error> {
-        let named = Cursor::request_hash(&[
-            &request.query,
-            &format!("{:?} {:?}", request.mode, request.filter),
-        ]);
-        let mut page = Self {
-            request: named,
-            ..Self::first(limit)?
-        };
-        if let Some(cursor) = cursor {
-            page.offset = Cursor::parse(cursor, named)?.offset;
-            if page.offset >= MAX_DEPTH {
-                return Err(Error::invalid("cursor", "goes past the last page"));
-            }
-        }
-        Ok(page)
-    }
-
-    fn first(limit: usize) -> Result<Self, Error> {
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(Error::invalid(
-                "limit",
-                format!("is {limit}; it must be 1 to {MAX_LIMIT}"),
-            ));
-        }
-        Ok(Self {
-            offset: 0,
-            limit,
-            request: 0,
-        })
-    }
-
-    /// How many notes of the ranking are needed: one more than shown, to know of a next page.
-    fn depth(&self) -> usize {
-        self.offset + self.limit + 1
-    }
-
-    fn cursor_at(&self, offset: usize) -> String {
-        Cursor {
-            offset,
-            request: self.request,
-        }
-        .to_string()
-    }
 }

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use pkm_store::{Edit, Filter, NewNote, NoteState, Sort, Source, SourceEntry};
 
+use crate::check::{MAX_TITLE_CHARS, checked_content, checked_folder, checked_tags};
 use crate::folder::{
     Destination, Exporter, FileNote, FolderError, NoteFile, ProblemScope, read_folder,
 };
-use crate::note::{MAX_TITLE_CHARS, checked_content, checked_folder, checked_tags};
 use crate::{Engine, Error};
 
 /// Notes listed at a time for an export.
@@ -285,6 +285,17 @@ impl Import<'_> {
                 file.encoding
             ));
         }
+        let (tags, refused): (Vec<String>, Vec<String>) = file
+            .tags
+            .iter()
+            .cloned()
+            .partition(|tag| checked_tags(std::slice::from_ref(tag)).is_ok());
+        if !refused.is_empty() {
+            warn(format!(
+                "left out tags that cannot be: {}",
+                refused.join(", ")
+            ));
+        }
         let known = self.known.get(path);
         if known.is_none() && self.deleted.get(path) == Some(&file.hash) {
             warn("its note is in the trash and stays there; `pkm restore` brings it back".into());
@@ -300,7 +311,7 @@ impl Import<'_> {
             self.report.n_unchanged += 1;
             return Ok(());
         }
-        let state = match self.state(path, file) {
+        let state = match self.state(path, file, &tags) {
             Ok(state) => state,
             Err(Error::Invalid { field, reason }) => {
                 self.report
@@ -326,12 +337,12 @@ impl Import<'_> {
         }
     }
 
-    fn state(&self, path: &str, file: &FileNote) -> Result<NoteState, Error> {
+    fn state(&self, path: &str, file: &FileNote, tags: &[String]) -> Result<NoteState, Error> {
         let folder = [self.into.as_str(), file.folder.as_str()].join("/");
         Ok(NoteState {
             title: file.title.chars().take(MAX_TITLE_CHARS).collect(),
             content: checked_content("content", file.content.clone())?,
-            tags: checked_tags(&file.tags)?,
+            tags: checked_tags(tags)?,
             folder: checked_folder(&folder)?,
             source: Some(Source {
                 root: self.root.clone(),

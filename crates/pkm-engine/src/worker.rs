@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use pkm_embed::{Embedder, Role};
 use pkm_store::{ChunkId, JobId, JobState, JobUpdate, NoteId, PassageHash, PendingPassage};
 
-use crate::note::Chunks;
+use crate::passages::Chunks;
 use crate::{Engine, Error, chunk};
 
 /// How often a worker looks for work that another process left.

@@ -286,3 +286,21 @@ fn an_import_that_is_stopped_keeps_what_it_did_and_goes_on_later() {
     assert_eq!(counts(&report), [3, 0, 2, 0]);
     assert!(notes(&engine).iter().all(|note| note.folder == "in"));
 }
+
+#[test]
+fn a_tag_that_cannot_be_is_left_out_and_the_note_is_not() {
+    let (dir, vault) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let engine = open_with(dir.path(), Worker::Off, no_model());
+    write(
+        vault.path(),
+        "a.md",
+        format!("---\ntags: [good, {}]\n---\nx", "긴".repeat(300)),
+    );
+    let report = import(&engine, vault.path());
+    assert_eq!(
+        (report.n_added, report.warnings.len()),
+        (1, 1),
+        "{report:?}"
+    );
+    assert_eq!(notes(&engine)[0].tags, ["good"]);
+}
