@@ -6,12 +6,30 @@ use std::path::{Path, PathBuf};
 
 /// Which of our crates each may use, and which outside thing it alone may know.
 const HOUSE: &[(&str, &[&str], &[&str])] = &[
-    ("pkm-embed", &[], &["candle-core", "candle-nn", "tokenizers", "hf-hub", "safetensors"]),
+    (
+        "pkm-embed",
+        &[],
+        &[
+            "candle-core",
+            "candle-nn",
+            "tokenizers",
+            "hf-hub",
+            "safetensors",
+        ],
+    ),
     ("pkm-index", &[], &["hnsw_rs"]),
     ("pkm-store", &[], &["rusqlite"]),
-    ("pkm-engine", &["pkm-embed", "pkm-index", "pkm-store"], &["pulldown-cmark", "encoding_rs"]),
+    (
+        "pkm-engine",
+        &["pkm-embed", "pkm-index", "pkm-store"],
+        &["pulldown-cmark", "encoding_rs"],
+    ),
     ("pkm-mcp", &["pkm-engine"], &["rmcp", "schemars", "axum"]),
-    ("pkm", &["pkm-embed", "pkm-engine", "pkm-mcp"], &["clap", "indicatif", "tracing-subscriber"]),
+    (
+        "pkm",
+        &["pkm-embed", "pkm-engine", "pkm-mcp"],
+        &["clap", "indicatif", "tracing-subscriber"],
+    ),
 ];
 
 /// Crates that only the asynchronous part of the house may use.
@@ -21,7 +39,10 @@ const MAY_BE_ASYNC: &[&str] = &["pkm-mcp", "pkm"];
 const MAX_LINES: usize = 800;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the workspace")
 }
 
 fn dependencies(krate: &str) -> BTreeSet<String> {
@@ -45,13 +66,22 @@ fn dependencies(krate: &str) -> BTreeSet<String> {
 
 fn sources() -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
-    let mut folders = vec![root().join("crates"), root().join("tests"), root().join("benches")];
+    let mut folders = vec![
+        root().join("crates"),
+        root().join("tests"),
+        root().join("benches"),
+    ];
     while let Some(folder) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        let Ok(entries) = fs::read_dir(&folder) else {
+            continue;
+        };
         for entry in entries {
             let path = entry.expect("a readable folder").path();
             if path.is_dir() {
-                if path.file_name().is_some_and(|name| name != "target" && name != "node_modules") {
+                if path
+                    .file_name()
+                    .is_some_and(|name| name != "target" && name != "node_modules")
+                {
                     folders.push(path);
                 }
             } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -67,14 +97,19 @@ fn sources() -> Vec<(PathBuf, String)> {
 fn the_crates_depend_on_each_other_as_drawn() {
     for (krate, ours, _) in HOUSE {
         let expected: BTreeSet<String> = ours.iter().map(|name| (*name).to_owned()).collect();
-        let found: BTreeSet<String> =
-            dependencies(krate).into_iter().filter(|name| name.starts_with("pkm")).collect();
+        let found: BTreeSet<String> = dependencies(krate)
+            .into_iter()
+            .filter(|name| name.starts_with("pkm"))
+            .collect();
         assert_eq!(found, expected, "dependencies of `{krate}`");
     }
     let drawn: BTreeSet<&str> = HOUSE.iter().map(|(krate, ..)| *krate).collect();
     for entry in fs::read_dir(root().join("crates")).expect("crates/") {
         let name = entry.expect("an entry").file_name();
-        assert!(drawn.contains(name.to_str().expect("UTF-8")), "`{name:?}` is not in the drawing");
+        assert!(
+            drawn.contains(name.to_str().expect("UTF-8")),
+            "`{name:?}` is not in the drawing"
+        );
     }
 }
 
@@ -90,7 +125,10 @@ fn each_outside_thing_is_known_to_one_crate() {
                 assert_eq!(krate, owner, "`{krate}` uses `{dependency}`");
             }
             if ASYNC.contains(&dependency.as_str()) {
-                assert!(MAY_BE_ASYNC.contains(krate), "`{krate}` is synchronous: no `{dependency}`");
+                assert!(
+                    MAY_BE_ASYNC.contains(krate),
+                    "`{krate}` is synchronous: no `{dependency}`"
+                );
             }
         }
     }
@@ -100,17 +138,31 @@ fn each_outside_thing_is_known_to_one_crate() {
 fn no_file_grows_past_its_subject() {
     for (path, text) in sources() {
         let n_lines = text.lines().count();
-        assert!(n_lines <= MAX_LINES, "{} has {n_lines} lines", path.display());
+        assert!(
+            n_lines <= MAX_LINES,
+            "{} has {n_lines} lines",
+            path.display()
+        );
     }
 }
 
 #[test]
 fn no_test_is_skipped_and_nothing_waits_to_be_written() {
     // Spelt in two pieces, so that this file does not find itself.
-    let words = [["#[ig", "nore"], ["to", "do!("], ["unimpl", "emented!("], ["FIX", "ME"]].map(|p| p.concat());
+    let words = [
+        ["#[ig", "nore"],
+        ["to", "do!("],
+        ["unimpl", "emented!("],
+        ["FIX", "ME"],
+    ]
+    .map(|p| p.concat());
     for (path, text) in sources() {
         for word in &words {
-            assert!(!text.contains(word.as_str()), "{} holds `{word}`", path.display());
+            assert!(
+                !text.contains(word.as_str()),
+                "{} holds `{word}`",
+                path.display()
+            );
         }
     }
 }
