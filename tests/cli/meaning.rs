@@ -145,9 +145,13 @@ fn a_note_added_a_moment_ago_is_found_by_meaning() {
         "배수 필터에서 머리끈이 나왔다. 이제 소리가 안 난다.\n",
     );
     home.add("책", "등대지기가 여름을 보내는 이야기.\n");
-    let answer = home.json(&["search", "--vector", "why was the washing machine noisy"]);
+    let ask = || home.json(&["search", "--vector", "why was the washing machine noisy"]);
+    // A slow machine may need more than the time that one search gives to what is new.
+    let answer = (0..20)
+        .map(|_| ask())
+        .find(|answer| answer["index"]["state"] == "complete");
+    let answer = answer.expect("searching embeds what is new");
     assert_eq!(answer["matches"][0]["title"], "세탁기", "{answer}");
-    assert_eq!(answer["index"]["state"], "complete");
 }
 
 #[test]

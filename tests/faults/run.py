@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Full disks, read-only folders, killed processes: run.py PATH/TO/pkm
+"""Full disks, read-only folders, killed processes: run.py PATH/TO/pkm [MODELS]
 
 Puts data folders on small file systems of its own (tmpfs), so it needs Linux and the right to
-mount: as root, or else in a user namespace of its own. Exits 0 when all held, 1 when something
-did not, 77 when this machine does not let it mount.
+mount: as root, or else in a user namespace of its own. With the folder MODELS,
+search by meaning is tried as well. Exits 0 when all held, 1 when something did not, 77 when this
+machine does not let it mount.
 """
 
 import json
@@ -24,16 +25,20 @@ class Failed(Exception):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: run.py PATH/TO/pkm")
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: run.py PATH/TO/pkm [MODELS]")
     binary = Path(sys.argv[1]).resolve()
+    models = Path(sys.argv[2]).resolve() if len(sys.argv) == 3 else None
     if not binary.is_file():
         sys.exit(f"run.py: there is no `{binary}`; build it with `cargo build -p pkm`")
     enter_namespace()
     failures = 0
-    for fault in FAULTS:
+    faults = FAULTS + FAULTS_WITH_MODEL if models else FAULTS
+    for fault in faults:
         with tempfile.TemporaryDirectory(prefix="pkm-faults-") as folder:
             place = Place(binary, Path(folder))
+            if fault in FAULTS_WITH_MODEL:
+                place.models = models
             try:
                 fault(place)
                 print(f"ok      {fault.__name__}")
@@ -71,6 +76,8 @@ class Place:
         self.home = folder / "home"
         self.disk = folder / "disk"
         self.data = self.disk / "pkm"
+        # Without a model, unless a test needs one: most faults are those of the disk.
+        self.models = self.home / "models"
         self.home.mkdir()
         self.disk.mkdir()
         self.mounted = []
@@ -93,8 +100,8 @@ class Place:
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
             "PKM_HOME": str(self.data),
-            # Without a model: the faults are those of the disk.
-            "PKM_MODELS": str(self.home / "models"),
+            "PKM_MODELS": str(self.models),
+            "PKM_MODEL": "multilingual-e5-small-q4",
         }
 
     def start(self, *arguments, **options):
@@ -282,6 +289,50 @@ def an_import_killed_at_any_moment_leaves_a_sound_folder(place):
     place.is_sound()
 
 
+def a_read_only_folder_is_searched_by_meaning_and_says_what_is_pending(place):
+    place.mount("64m")
+    i = place.json("add", "--title", "세탁기", stdin="배수 필터에서 머리끈이 나왔다.\n")["id"]
+    place.ok("reindex")
+    late = place.json("add", "--title", "late", stdin="a hair tie in the washing machine\n")["id"]
+    place.remount("ro")
+    answer = place.json("search", "--vector", "noise of the washing machine")
+    expect([hit["id"] for hit in answer["matches"]] == [i], f"it found {answer}")
+    expect(answer["index"]["state"] == "partial", f"it said {answer['index']}")
+    answer = place.json("search", "washing machine")
+    expect({hit["id"] for hit in answer["matches"]} == {i, late}, f"it found {answer}")
+    place.json("related", i)
+    place.refused("reindex", **READ_ONLY)
+    place.remount("rw")
+    place.ok("reindex")
+    answer = place.json("search", "--vector", "noise of the washing machine")
+    expect(answer["index"]["state"] == "complete", f"it said {answer['index']}")
+    place.is_sound()
+
+
+def a_disk_that_fills_while_embedding_keeps_the_notes_and_reindex_goes_on(place):
+    place.mount("64m")
+    for i in range(3):
+        place.json("add", "--title", f"{i}", stdin=text(i, 2_000))
+    kept = place.notes()
+    filler = place.disk / "filler"
+    with open(filler, "wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)) == 4096:
+                pass
+        except OSError:
+            pass
+    run = place.pkm("reindex")
+    expect(run.returncode == 1, f"reindex exited {run.returncode}: {run.stderr}")
+    expect(run.stderr.startswith("error: "), run.stderr)
+    expect("no space is left" in run.stderr, run.stderr)
+    filler.unlink()
+    place.ok("reindex")
+    status = place.json("status")
+    expect(status["pending"] == 0 and status["failed"] == 0, f"status says {status}")
+    expect(place.notes() == kept, "notes differ")
+    place.is_sound()
+
+
 FULL = {"error": "no space is left for the data folder", "hint": "hint: free some space"}
 READ_ONLY = {"error": "cannot write to the data folder", "hint": "hint: make the folder writable"}
 
@@ -294,6 +345,11 @@ FAULTS = [
     a_read_only_folder_shows_what_a_killed_process_had_written,
     a_folder_that_cannot_be_made_is_named,
     an_import_killed_at_any_moment_leaves_a_sound_folder,
+]
+
+FAULTS_WITH_MODEL = [
+    a_read_only_folder_is_searched_by_meaning_and_says_what_is_pending,
+    a_disk_that_fills_while_embedding_keeps_the_notes_and_reindex_goes_on,
 ]
 
 

@@ -1,6 +1,6 @@
 //! `pkm search`
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use pkm_engine::{Completeness, Engine, Hit, ModelState, SearchAnswer, SearchMode, SearchRequest};
@@ -9,11 +9,14 @@ use crate::cli::{FilterArgs, Format};
 use crate::config::Config;
 use crate::json;
 use crate::out::{self, Out};
+use crate::progress::{Progress, Unit};
 use crate::wiring::{self, ModelUse, Turn};
 
-/// A backlog up to this many passages is worth a short wait.
-const SMALL_BACKLOG: usize = 200;
-const SETTLE: Duration = Duration::from_secs(5);
+/// A backlog up to this many passages is worth a wait, of at most [`SETTLE`].
+const SMALL_BACKLOG: usize = 100;
+const SETTLE: Duration = Duration::from_secs(10);
+/// How often a wait shows how far it is.
+const GLANCE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Search {
@@ -70,12 +73,28 @@ pub(crate) fn run(args: &Search, config: &Config, out: &mut Out) -> Result<()> {
 
 /// Waits for the model, and a moment for the few passages that were written since the last time.
 pub(super) fn settle(engine: &Engine) -> Result<()> {
-    if engine.wait_model(wiring::MODEL_WAIT) == ModelState::Ready {
-        let pending = engine.status()?.n_pending;
-        if (1..=SMALL_BACKLOG).contains(&pending) {
-            engine.settle(SETTLE)?;
+    if engine.wait_model(wiring::MODEL_WAIT) != ModelState::Ready {
+        return Ok(());
+    }
+    let status = engine.status()?;
+    let total = status.n_pending;
+    if !status.store.writable || !(1..=SMALL_BACKLOG).contains(&total) {
+        return Ok(());
+    }
+    let progress = Progress::new("embedding", Unit::Things);
+    let started = Instant::now();
+    loop {
+        let left = engine.settle(GLANCE)?;
+        progress.set(
+            total.saturating_sub(left) as u64,
+            total as u64,
+            "what is new",
+        );
+        if left == 0 || started.elapsed() >= SETTLE {
+            break;
         }
     }
+    progress.finish();
     Ok(())
 }
 
