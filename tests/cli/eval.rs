@@ -83,7 +83,7 @@ fn a_corpus_file_is_scored_by_id_and_kept_between_runs_when_asked() {
     ];
     let first = home.ok(&arguments);
     assert!(
-        first.starts_with("3 notes, 3 passages, model multilingual-e5-small on nothing\n"),
+        first.starts_with("3 notes, 3 passages, no model\n"),
         "{first}"
     );
     assert!(

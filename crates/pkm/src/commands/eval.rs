@@ -296,12 +296,14 @@ fn report(args: &Eval, engine: &Engine, answers: &[Answer<'_>], out: &mut Out) -
             "queries": per_query,
         }))?);
     }
+    let model = match &status.model.device {
+        Some(device) => format!("{} on {device}", status.model.name),
+        None => "no model".to_owned(),
+    };
     out.line(format!(
-        "{}, {}, model {} on {}",
+        "{}, {}, {model}",
         out::count(status.n_notes, "note"),
         out::count(status.n_chunks, "passage"),
-        status.model.name,
-        status.model.device.as_deref().unwrap_or("nothing")
     ))?;
     out.line(
         "mode     class             n  nDCG@10  recall@10  MRR@10  hit@1  hit@3  hit@5  p50 ms  p95 ms",

@@ -54,7 +54,8 @@ fn gain(gains: &[f64]) -> f64 {
         .iter()
         .enumerate()
         .map(|(rank, gain)| gain / ((rank + 2) as f64).log2())
-        .sum()
+        // The sum of nothing would be -0.
+        .fold(0.0, |total, gain| total + gain)
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {
@@ -126,6 +127,7 @@ mod tests {
         hits.push(1.0);
         assert_eq!(score(&hits, &[1.0]), Scores::default());
         assert_eq!(score(&[], &[1.0]), Scores::default());
+        assert_eq!(format!("{:.1}", score(&[], &[1.0]).ndcg_at_10), "0.0");
     }
 
     #[test]
