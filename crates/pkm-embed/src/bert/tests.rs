@@ -176,11 +176,10 @@ fn the_mean_of_all_tokens_is_not_the_first_one() {
     let mean = load(&tensors(), Dtype::F32, Architecture::Bert, Pooling::Mean);
     let cls = load(&tensors(), Dtype::F32, Architecture::Bert, Pooling::Cls);
     let (mean, cls) = (mean.forward(&TEXTS).unwrap(), cls.forward(&TEXTS).unwrap());
-    assert!(
-        mean.iter()
-            .zip(&cls)
-            .all(|(mean, cls)| distance(mean, cls) > 0.01)
-    );
+    for (mean, cls) in mean.iter().zip(&cls) {
+        let distance = distance(mean, cls);
+        assert!(distance > 0.001, "{distance}: {mean:?} and {cls:?}");
+    }
 }
 
 #[test]
