@@ -166,6 +166,25 @@ def a_full_disk_refuses_a_note_and_keeps_the_others(place):
     expect(len(place.notes()) == len(kept) + 1, "the note did not go in after space was made")
 
 
+def a_disk_without_a_byte_left_can_still_be_read(place):
+    place.mount("2m")
+    i = place.json("add", "--title", "t", stdin="marker0\n")["id"]
+    fill = place.data.parent / "fill"
+    with open(fill, "wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
+    expect(place.ok("get", i) == "marker0\n", "the note cannot be read")
+    found = place.json("search", "--keyword", "marker0")["matches"]
+    expect(len(found) == 1, f"a search found {len(found)} notes")
+    place.refused("add", "--title", "u", stdin="x", **FULL)
+    fill.unlink()
+    place.json("add", "--title", "u", stdin="x")
+    place.is_sound()
+
+
 def a_full_disk_refuses_an_edit_and_keeps_the_note_as_it_was(place):
     place.mount("2m")
     i = place.json("add", "--title", "t", stdin="as it was\n")["id"]
@@ -338,6 +357,7 @@ READ_ONLY = {"error": "cannot write to the data folder", "hint": "hint: make the
 
 FAULTS = [
     a_full_disk_refuses_a_note_and_keeps_the_others,
+    a_disk_without_a_byte_left_can_still_be_read,
     a_full_disk_refuses_an_edit_and_keeps_the_note_as_it_was,
     a_disk_that_fills_during_an_import_loses_nothing_and_the_import_can_go_on,
     an_export_to_a_full_disk_says_which_file,

@@ -96,6 +96,8 @@ enum Interrupted {
     Stopped,
     /// Somebody cancelled the job.
     Cancelled,
+    /// A job waits, and its caller wants to see the work counted.
+    JobWaits,
     Failed(Error),
 }
 
@@ -144,18 +146,21 @@ impl Engine {
             }
             *purged = true;
         }
-        while let Some(job) = self.store().next_job(fingerprint, Timestamp::now())? {
-            let mut report = Report::of_job(self, job.id);
-            let all = job.scope == crate::ReindexScope::All.name();
-            let outcome = self.reindex_now(embedder, all, &mut report);
-            if report.finish(outcome)? == Outcome::Stopped {
+        loop {
+            while let Some(job) = self.store().next_job(fingerprint, Timestamp::now())? {
+                let mut report = Report::of_job(self, job.id);
+                let all = job.scope == crate::ReindexScope::All.name();
+                let outcome = self.reindex_now(embedder, all, &mut report);
+                if report.finish(outcome)? == Outcome::Stopped {
+                    return Ok(());
+                }
+            }
+            let mut report = Report::silent(self);
+            let outcome = self.embed_pending(embedder, &mut report);
+            if report.finish(outcome)? != Outcome::JobWaits {
                 return Ok(());
             }
         }
-        let mut report = Report::silent(self);
-        let outcome = self.embed_pending(embedder, &mut report);
-        report.finish(outcome)?;
-        Ok(())
     }
 
     /// The folder's lock for embedding with this model; `None` when another process has it.
@@ -334,6 +339,7 @@ struct Report<'a> {
 enum Outcome {
     Ended,
     Stopped,
+    JobWaits,
 }
 
 impl<'a> Report<'a> {
@@ -367,18 +373,24 @@ impl<'a> Report<'a> {
         if self.engine.core.wake.stopped() {
             return Err(Interrupted::Stopped);
         }
-        let due = self.written_at.is_none_or(|at| at.elapsed() >= REPORT);
-        if let Some(job) = self.job
-            && due
-        {
-            let update = self.update(JobState::Running, None);
-            let job = self
-                .engine
-                .store()
-                .update_job(job, &update, Timestamp::now())?;
-            self.written_at = Some(Instant::now());
-            if job.cancel_requested {
-                return Err(Interrupted::Cancelled);
+        if self.written_at.is_some_and(|at| at.elapsed() < REPORT) {
+            return Ok(());
+        }
+        self.written_at = Some(Instant::now());
+        let store = self.engine.store();
+        match self.job {
+            Some(job) => {
+                let update = self.update(JobState::Running, None);
+                let job = store.update_job(job, &update, Timestamp::now())?;
+                if job.cancel_requested {
+                    return Err(Interrupted::Cancelled);
+                }
+            }
+            None => {
+                let newest = store.list_jobs(1)?;
+                if newest.iter().any(|job| job.state == JobState::Queued) {
+                    return Err(Interrupted::JobWaits);
+                }
             }
         }
         Ok(())
@@ -393,6 +405,7 @@ impl<'a> Report<'a> {
             }
             Err(Interrupted::Cancelled) => (JobState::Cancelled, None),
             Err(Interrupted::Stopped) => return Ok(Outcome::Stopped),
+            Err(Interrupted::JobWaits) => return Ok(Outcome::JobWaits),
             Err(Interrupted::Failed(error)) if self.job.is_none() => return Err(error),
             Err(Interrupted::Failed(error)) => {
                 (JobState::Failed, Some(crate::error::chain(&error)))

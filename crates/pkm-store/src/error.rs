@@ -196,8 +196,24 @@ impl Fault {
         ))
     }
 
+    /// Whether nothing is left of the disk.
+    pub(crate) fn is_full(&self) -> bool {
+        let failure = match self {
+            Self::Known(_) => None,
+            Self::Sql(source) => source.sqlite_error(),
+        };
+        failure.is_some_and(|failure| {
+            failure.code == ErrorCode::DiskFull
+                // The index of the log could not grow.
+                || failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE
+        })
+    }
+
     /// The public error, for the file at `path`.
     pub(crate) fn while_doing(self, doing: &'static str, path: &Path) -> Error {
+        if self.is_full() {
+            return Error::DiskFull { doing };
+        }
         let source = match self {
             Self::Known(error) => return error,
             Self::Sql(source) => source,
@@ -206,11 +222,6 @@ impl Fault {
             return Error::Sqlite { doing, source };
         };
         match failure.code {
-            ErrorCode::DiskFull => Error::DiskFull { doing },
-            // The index of the log could not grow.
-            ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => {
-                Error::DiskFull { doing }
-            }
             ErrorCode::ReadOnly => Error::ReadOnly {
                 path: path.to_owned(),
             },

@@ -25,6 +25,14 @@ const MAX_LOG_BYTES: i64 = 64 << 20;
 /// First bytes of every SQLite file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
+/// The file, open as well as it permits.
+pub(crate) struct Opened {
+    pub(crate) conn: Connection,
+    pub(crate) mode: Mode,
+    /// Whether it is not open for writing because the disk is full.
+    pub(crate) is_full: bool,
+}
+
 /// How the file is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -43,7 +51,7 @@ pub(crate) fn log_path(path: &Path) -> PathBuf {
 }
 
 /// Opens the file at `path` in `dir` as well as it permits.
-pub(crate) fn open(dir: &Path, path: &Path) -> Result<(Connection, Mode)> {
+pub(crate) fn open(dir: &Path, path: &Path) -> Result<Opened> {
     let failed = |source| Error::Open {
         path: dir.to_owned(),
         source,
@@ -59,8 +67,16 @@ pub(crate) fn open(dir: &Path, path: &Path) -> Result<(Connection, Mode)> {
     }
     refuse_damaged(path)?;
     let doing = "opening the notes";
+    let mut is_full = false;
     match open_to_write(path) {
-        Ok(Some(conn)) => return Ok((conn, Mode::ReadWrite)),
+        Ok(Some(conn)) => {
+            let mode = Mode::ReadWrite;
+            return Ok(Opened {
+                conn,
+                mode,
+                is_full,
+            });
+        }
         Ok(None) => {}
         Err(fault) if !path.exists() => {
             return Err(match fault.while_doing(doing, path) {
@@ -73,6 +89,11 @@ pub(crate) fn open(dir: &Path, path: &Path) -> Result<(Connection, Mode)> {
             });
         }
         Err(Fault::Sql(error)) if cannot_open(&error) || is_readonly(&error) => {}
+        // Not a byte is left for the log; what is there can still be read.
+        Err(fault) if fault.is_full() => {
+            tracing::warn!(path = %path.display(), "the disk is full; opened for reading only");
+            is_full = true;
+        }
         Err(fault) => return Err(fault.while_doing(doing, path)),
     }
     for mode in [Mode::ReadOnly, Mode::Immutable] {
@@ -82,8 +103,15 @@ pub(crate) fn open(dir: &Path, path: &Path) -> Result<(Connection, Mode)> {
             break;
         }
         match reader(path, mode).and_then(|conn| check_schema(&conn, path).map(|()| conn)) {
-            Ok(conn) => return Ok((conn, mode)),
+            Ok(conn) => {
+                return Ok(Opened {
+                    conn,
+                    mode,
+                    is_full,
+                });
+            }
             Err(Fault::Sql(error)) if cannot_open(&error) || is_readonly(&error) => {}
+            Err(fault) if fault.is_full() => {}
             Err(fault) => return Err(fault.while_doing(doing, path)),
         }
     }

@@ -25,6 +25,7 @@ pub struct Store {
     dir: PathBuf,
     path: PathBuf,
     mode: Mode,
+    is_full: bool,
     // Dropped in this order: the writer last, so that it closes the log.
     counts: Mutex<Option<CountsCache>>,
     readers: Mutex<Vec<Connection>>,
@@ -36,7 +37,7 @@ pub struct Store {
 pub enum Access {
     /// It can.
     ReadWrite,
-    /// The folder or the file does not permit it.
+    /// The folder or the file does not permit it, or the disk is full.
     ReadOnly,
 }
 
@@ -50,14 +51,19 @@ impl Store {
     /// [`Error::DiskFull`], [`Error::Open`].
     pub fn open(dir: &Path) -> Result<Self> {
         let path = dir.join(open::FILE_NAME);
-        let (writer, mode) = open::open(dir, &path)?;
+        let open::Opened {
+            conn,
+            mode,
+            is_full,
+        } = open::open(dir, &path)?;
         Ok(Self {
             dir: dir.to_owned(),
             path,
             mode,
+            is_full,
             counts: Mutex::new(None),
             readers: Mutex::new(Vec::new()),
-            writer: Mutex::new(writer),
+            writer: Mutex::new(conn),
         })
     }
 
@@ -140,6 +146,9 @@ impl Store {
         doing: &'static str,
         mut body: impl FnMut(&Transaction<'_>) -> Result<T, Fault>,
     ) -> Result<T> {
+        if self.is_full {
+            return Err(Error::DiskFull { doing });
+        }
         if self.access() == Access::ReadOnly {
             return Err(Error::ReadOnly {
                 path: self.path.clone(),
