@@ -300,6 +300,11 @@ fn every_revision_is_kept_and_can_be_gone_back_to() {
         })
         .collect();
     assert_eq!(revisions, [(3, "second"), (2, "second"), (1, "first")]);
+    assert_eq!(home.ok(&["get", &id, "--revision", "1"]), "eins\n");
+    assert_eq!(
+        home.json(&["get", &id, "--revision", "2"])["title"],
+        "second"
+    );
     home.ok(&["restore", &id, "--revision", "1"]);
     let note = home.json(&["get", &id]);
     assert_eq!(

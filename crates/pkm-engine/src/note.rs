@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use pkm_embed::Role;
 use pkm_store::{
-    ChunkId, Count, Edit, Filter, NewNote, Note, NoteId, NoteState, NoteSummary, PassageHash,
-    Revision, RevisionSummary, Sort,
+    ChunkId, Count, Edit, Filter, NewNote, Note, NoteId, NoteRevision, NoteState, NoteSummary,
+    PassageHash, Revision, RevisionSummary, Sort,
 };
 
 use unicode_normalization::UnicodeNormalization;
@@ -166,6 +166,15 @@ impl Engine {
     /// [`Error::NotFound`], or [`Error::Trashed`] when it is in the trash.
     pub fn get_note(&self, id: NoteId) -> Result<Note, Error> {
         Ok(self.store().get_note(id)?)
+    }
+
+    /// The note `id` as it was at `revision`; also of a note in the trash.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], [`Error::NoRevision`].
+    pub fn get_revision(&self, id: NoteId, revision: Revision) -> Result<NoteRevision, Error> {
+        Ok(self.store().get_revision(id, revision)?)
     }
 
     /// Changes a note; its former state is kept as a revision.

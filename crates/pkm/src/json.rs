@@ -2,7 +2,7 @@
 
 use pkm_engine::{
     Completeness, Deleted, Hit, IndexState, Indexed, Job, JobState, ModelState, Note, NoteId,
-    NoteSummary, RevisionSummary, SearchAnswer, Status, TrashedNote, Written,
+    NoteRevision, NoteSummary, RevisionSummary, SearchAnswer, Status, TrashedNote, Written,
 };
 use serde_json::{Map, Value, json};
 
@@ -18,6 +18,18 @@ pub(crate) fn note(note: &Note) -> Value {
         "revision": note.revision,
         "truncated": false,
         "n_lines": note.content.lines().count(),
+    })
+}
+
+pub(crate) fn note_revision(former: &NoteRevision) -> Value {
+    json!({
+        "id": former.id.0,
+        "title": former.title,
+        "content": former.content,
+        "tags": former.tags,
+        "folder": former.folder,
+        "changed_at": former.changed_at,
+        "revision": former.revision,
     })
 }
 

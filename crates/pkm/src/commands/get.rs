@@ -15,6 +15,9 @@ use crate::{json, when};
 pub(crate) struct Get {
     /// The note
     id: i64,
+    /// As it was at this revision; `pkm history` shows them
+    #[arg(long, value_name = "REVISION")]
+    revision: Option<i64>,
     #[command(flatten)]
     format: Format,
 }
@@ -22,6 +25,14 @@ pub(crate) struct Get {
 /// Prints the content byte for byte, so that it can go into a file or another program.
 pub(crate) fn run(args: &Get, config: &Config, out: &mut Out) -> Result<()> {
     let engine = wiring::open(config, Turn::Never, ModelUse::None)?;
+    if let Some(revision) = args.revision {
+        let former = engine.get_revision(NoteId(args.id), revision)?;
+        if args.format.json {
+            return Ok(out.json(&json::note_revision(&former))?);
+        }
+        out.write_all(former.content.as_bytes())?;
+        return Ok(());
+    }
     let note = engine.get_note(NoteId(args.id))?;
     if args.format.json {
         return Ok(out.json(&json::note(&note))?);
