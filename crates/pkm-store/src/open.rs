@@ -91,7 +91,7 @@ pub(crate) fn open(dir: &Path, path: &Path) -> Result<Opened> {
         Err(Fault::Sql(error)) if cannot_open(&error) || is_readonly(&error) => {}
         // Not a byte is left for the log; what is there can still be read.
         Err(fault) if fault.is_full() => {
-            tracing::warn!(path = %path.display(), "the disk is full; opened for reading only");
+            tracing::debug!(path = %path.display(), "the disk is full; opened for reading only");
             is_full = true;
         }
         Err(fault) => return Err(fault.while_doing(doing, path)),
