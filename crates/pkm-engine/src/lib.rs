@@ -54,6 +54,7 @@ pub use transfer::{
 use crate::model::Model;
 use crate::vectors::Vectors;
 use crate::worker::WorkerHandle;
+use jiff::SignedDuration;
 use pkm_store::Store;
 
 /// How an engine is set up.
@@ -91,7 +92,7 @@ struct Core {
     vectors: Vectors,
     model: Arc<Model>,
     wake: Arc<worker::Wake>,
-    trash_retention: Duration,
+    trash_retention: SignedDuration,
 }
 
 impl Engine {
@@ -117,7 +118,7 @@ impl Engine {
                 move || wake.notify()
             }),
             wake,
-            trash_retention: note::days(trash_retention_days),
+            trash_retention: SignedDuration::from_hours(i64::from(trash_retention_days) * 24),
         });
         let worker = match worker {
             Worker::Off => None,
@@ -154,7 +155,7 @@ impl Engine {
         &self.core.model
     }
 
-    fn trash_retention(&self) -> Duration {
+    fn trash_retention(&self) -> SignedDuration {
         self.core.trash_retention
     }
 

@@ -1,9 +1,8 @@
 //! Writing and reading notes: checked arguments, guarded edits, a trash with a retention.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use pkm_embed::Role;
 use pkm_store::{
     ChunkId, Count, Edit, Filter, NewNote, Note, NoteId, NoteRevision, NoteState, NoteSummary,
@@ -450,9 +449,9 @@ impl Engine {
     }
 
     fn restorable_until(&self, deleted_at: Timestamp) -> Timestamp {
-        let retention =
-            SignedDuration::try_from(self.trash_retention()).unwrap_or(SignedDuration::MAX);
-        deleted_at.checked_add(retention).unwrap_or(Timestamp::MAX)
+        deleted_at
+            .checked_add(self.trash_retention())
+            .unwrap_or(Timestamp::MAX)
     }
 }
 
@@ -507,9 +506,4 @@ fn count_occurrences(content: &str, find: &str) -> usize {
         from += at + step;
     }
     n
-}
-
-/// Days as a duration.
-pub(crate) fn days(n: u32) -> Duration {
-    Duration::from_secs(u64::from(n) * 24 * 60 * 60)
 }

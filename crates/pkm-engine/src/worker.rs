@@ -140,8 +140,7 @@ impl Engine {
             return Ok(());
         };
         if !*purged {
-            let kept = jiff::SignedDuration::try_from(self.trash_retention()).unwrap_or_default();
-            if let Ok(before) = Timestamp::now().checked_sub(kept) {
+            if let Ok(before) = Timestamp::now().checked_sub(self.trash_retention()) {
                 self.store().purge_deleted_before(before)?;
             }
             *purged = true;
@@ -193,6 +192,7 @@ impl Engine {
         let fingerprint = &embedder.card().fingerprint;
         if all {
             self.store().clear_failed(fingerprint)?;
+            report.n_left(self.store().counts(fingerprint)?.n_notes);
             self.rechunk(embedder, Rechunk::Every, report)?;
         }
         self.embed_pending(embedder, report)?;
@@ -288,9 +288,6 @@ impl Engine {
                 return Ok(());
             };
             after = last.id;
-            if which == Rechunk::Every {
-                report.n_left(notes.len().max(report.left));
-            }
             for note in notes {
                 let chunks = Chunks::by_model(embedder.as_ref(), &note.title, &note.content);
                 // A note that moved on was cut by whoever changed it.

@@ -69,7 +69,7 @@ fn watch(engine: &Engine, job: &Job) -> (Job, Vec<Job>) {
 #[test]
 fn a_reindex_embeds_what_is_missing_and_counts_up() {
     let dir = tempfile::tempdir().unwrap();
-    backlog(dir.path(), 40);
+    backlog(dir.path(), 120);
     let engine = open(dir.path(), Worker::Background);
     let job = engine.reindex(ReindexScope::All).unwrap();
     let (last, seen) = watch(&engine, &job);
@@ -79,6 +79,12 @@ fn a_reindex_embeds_what_is_missing_and_counts_up() {
         "{seen:?}"
     );
     assert_eq!(last.done, last.total);
+    // Every note is cut anew, and that is known from the beginning.
+    let begun = seen.iter().filter(|job| job.done > 0);
+    assert!(
+        begun.clone().count() > 0 && begun.clone().all(|job| job.total >= 120),
+        "{seen:?}"
+    );
     let status = engine.status().unwrap();
     assert_eq!((status.n_pending, status.n_indexed), (0, status.n_chunks));
     assert_eq!(find(&engine, "words", SearchMode::Vector).index.pending, 0);
