@@ -24,17 +24,25 @@ const HOUSE: &[(&str, &[&str], &[&str])] = &[
         &["pkm-embed", "pkm-index", "pkm-store"],
         &["pulldown-cmark", "encoding_rs"],
     ),
-    ("pkm-mcp", &["pkm-engine"], &["rmcp", "schemars", "axum"]),
+    ("pkm-inspect", &[], &["jsonschema"]),
+    ("pkm-transport", &[], &["axum", "hyper", "tower"]),
+    ("pkm-mcp", &["pkm-engine", "pkm-transport"], &["schemars"]),
     (
         "pkm",
-        &["pkm-embed", "pkm-engine", "pkm-mcp"],
+        &[
+            "pkm-embed",
+            "pkm-engine",
+            "pkm-inspect",
+            "pkm-mcp",
+            "pkm-transport",
+        ],
         &["clap", "indicatif", "tracing-subscriber"],
     ),
 ];
 
 /// Crates that only the asynchronous part of the house may use.
 const ASYNC: &[&str] = &["tokio", "futures", "tokio-util"];
-const MAY_BE_ASYNC: &[&str] = &["pkm-mcp", "pkm"];
+const MAY_BE_ASYNC: &[&str] = &["pkm-transport", "pkm-mcp", "pkm"];
 
 const MAX_LINES: usize = 800;
 

@@ -1,0 +1,1 @@
+//! MCP over stdio and HTTP with no request left unanswered.
