@@ -8,4 +8,5 @@ mod jobs;
 mod resources;
 mod schemas;
 mod support;
+mod tasks;
 mod writing;
