@@ -15,11 +15,11 @@ use rmcp::{
     },
     service::RequestContext,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
 
 use crate::{
-    guard::{blocking, guarded},
+    blocking::blocking,
     progress::Forwarder,
     prompts, resources,
     text::cut,
@@ -185,18 +185,15 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        guarded("tools/list", async {
-            only_page(request)?;
-            let mut result = ListToolsResult::with_all_items(self.tools.definitions());
-            if let Some(identity) = self.identity(&context) {
-                result = result
-                    .with_ttl_ms(LIST_TTL_MS)
-                    .with_cache_scope(CacheScope::Public);
-                result.meta = Some(identity);
-            }
-            Ok(result)
-        })
-        .await
+        only_page(request)?;
+        let mut result = ListToolsResult::with_all_items(self.tools.definitions());
+        if let Some(identity) = self.identity(&context) {
+            result = result
+                .with_ttl_ms(LIST_TTL_MS)
+                .with_cache_scope(CacheScope::Public);
+            result.meta = Some(identity);
+        }
+        Ok(result)
     }
 
     async fn call_tool(
@@ -204,41 +201,38 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        guarded("tools/call", async {
-            let name = request.name.into_owned();
-            if self.tools.definition(&name).is_none() {
-                let names: Vec<_> = self
-                    .tools
-                    .definitions()
-                    .into_iter()
-                    .map(|tool| tool.name)
-                    .collect();
-                let reason = format!(
-                    "is `{}`; the tools are {}",
-                    cut(&name, 60).0,
-                    names.join(", ")
-                );
-                return Err(ErrorData::invalid_params(
-                    format!("unknown tool `{}`", cut(&name, 60).0),
-                    Some(json!({"field": "name", "reason": reason, "retryable": false})),
-                ));
+        let name = request.name.into_owned();
+        if self.tools.definition(&name).is_none() {
+            let names: Vec<_> = self
+                .tools
+                .definitions()
+                .into_iter()
+                .map(|tool| tool.name)
+                .collect();
+            let reason = format!(
+                "is `{}`; the tools are {}",
+                cut(&name, 60).0,
+                names.join(", ")
+            );
+            return Err(ErrorData::invalid_params(
+                format!("unknown tool `{}`", cut(&name, 60).0),
+                Some(json!({"field": "name", "reason": reason, "retryable": false})),
+            ));
+        }
+        let road = Road::of(context.protocol_version().as_ref());
+        let mut result = match self
+            .call(name, request.arguments.unwrap_or_default(), &context)
+            .await
+        {
+            Ok(Answer { content, text }) => {
+                let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+                result.structured_content = Some(content);
+                result
             }
-            let road = Road::of(context.protocol_version().as_ref());
-            let mut result = match self
-                .call(name, request.arguments.unwrap_or_default(), &context)
-                .await
-            {
-                Ok(Answer { content, text }) => {
-                    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-                    result.structured_content = Some(content);
-                    result
-                }
-                Err(fault) => fault.into_tool_answer(road)?,
-            };
-            result.meta = self.identity(&context);
-            Ok(result.into())
-        })
-        .await
+            Err(fault) => fault.into_tool_answer(road)?,
+        };
+        result.meta = self.identity(&context);
+        Ok(result.into())
     }
 
     async fn list_resources(
@@ -246,22 +240,19 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        guarded("resources/list", async {
-            let (engine, cursor) = (self.engine.clone(), cursor_of(request));
-            let listing = blocking("listing resources", move || {
-                resources::list(&engine, cursor)
-            })
-            .await;
-            let mut result = listing
-                .and_then(|page| page)
-                .map_err(Fault::into_protocol_error)?;
-            if let Some(identity) = self.identity(&context) {
-                result = result.with_ttl_ms(0).with_cache_scope(CacheScope::Private);
-                result.meta = Some(identity);
-            }
-            Ok(result)
+        let (engine, cursor) = (self.engine.clone(), cursor_of(request));
+        let listing = blocking("listing resources", move || {
+            resources::list(&engine, cursor)
         })
-        .await
+        .await;
+        let mut result = listing
+            .and_then(|page| page)
+            .map_err(Fault::into_protocol_error)?;
+        if let Some(identity) = self.identity(&context) {
+            result = result.with_ttl_ms(0).with_cache_scope(CacheScope::Private);
+            result.meta = Some(identity);
+        }
+        Ok(result)
     }
 
     async fn list_resource_templates(
@@ -269,18 +260,15 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        guarded("resources/templates/list", async {
-            only_page(request)?;
-            let mut result = ListResourceTemplatesResult::with_all_items(resources::templates());
-            if let Some(identity) = self.identity(&context) {
-                result = result
-                    .with_ttl_ms(LIST_TTL_MS)
-                    .with_cache_scope(CacheScope::Public);
-                result.meta = Some(identity);
-            }
-            Ok(result)
-        })
-        .await
+        only_page(request)?;
+        let mut result = ListResourceTemplatesResult::with_all_items(resources::templates());
+        if let Some(identity) = self.identity(&context) {
+            result = result
+                .with_ttl_ms(LIST_TTL_MS)
+                .with_cache_scope(CacheScope::Public);
+            result.meta = Some(identity);
+        }
+        Ok(result)
     }
 
     async fn read_resource(
@@ -288,19 +276,15 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        guarded("resources/read", async {
-            let (engine, uri) = (self.engine.clone(), request.uri);
-            let contents =
-                blocking("reading a resource", move || resources::read(&engine, &uri)).await;
-            let mut result =
-                ReadResourceResult::new(vec![contents.map_err(Fault::into_protocol_error)??]);
-            if let Some(identity) = self.identity(&context) {
-                result = result.with_ttl_ms(0).with_cache_scope(CacheScope::Private);
-                result.meta = Some(identity);
-            }
-            Ok(result.into())
-        })
-        .await
+        let (engine, uri) = (self.engine.clone(), request.uri);
+        let contents = blocking("reading a resource", move || resources::read(&engine, &uri)).await;
+        let mut result =
+            ReadResourceResult::new(vec![contents.map_err(Fault::into_protocol_error)??]);
+        if let Some(identity) = self.identity(&context) {
+            result = result.with_ttl_ms(0).with_cache_scope(CacheScope::Private);
+            result.meta = Some(identity);
+        }
+        Ok(result.into())
     }
 
     async fn list_prompts(
@@ -308,18 +292,15 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        guarded("prompts/list", async {
-            only_page(request)?;
-            let mut result = ListPromptsResult::with_all_items(prompts::list());
-            if let Some(identity) = self.identity(&context) {
-                result = result
-                    .with_ttl_ms(LIST_TTL_MS)
-                    .with_cache_scope(CacheScope::Public);
-                result.meta = Some(identity);
-            }
-            Ok(result)
-        })
-        .await
+        only_page(request)?;
+        let mut result = ListPromptsResult::with_all_items(prompts::list());
+        if let Some(identity) = self.identity(&context) {
+            result = result
+                .with_ttl_ms(LIST_TTL_MS)
+                .with_cache_scope(CacheScope::Public);
+            result.meta = Some(identity);
+        }
+        Ok(result)
     }
 
     async fn get_prompt(
@@ -327,16 +308,13 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        guarded("prompts/get", async {
-            let engine = self.engine.clone();
-            let prompt = blocking("filling in a prompt", move || {
-                prompts::get(&engine, &request.name, request.arguments.as_ref())
-            });
-            let mut result = prompt.await.map_err(Fault::into_protocol_error)??;
-            result.meta = self.identity(&context);
-            Ok(result.into())
-        })
-        .await
+        let engine = self.engine.clone();
+        let prompt = blocking("filling in a prompt", move || {
+            prompts::get(&engine, &request.name, request.arguments.as_ref())
+        });
+        let mut result = prompt.await.map_err(Fault::into_protocol_error)??;
+        result.meta = self.identity(&context);
+        Ok(result.into())
     }
 
     async fn complete(
@@ -344,69 +322,25 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        guarded("completion/complete", async {
-            let engine = self.engine.clone();
-            let values = blocking("completing", move || {
-                resources::complete(&engine, &request.r#ref, &request.argument)
-            });
-            let mut result =
-                CompleteResult::new(values.await.map_err(Fault::into_protocol_error)??);
-            result.meta = self.identity(&context);
-            Ok(result)
-        })
-        .await
+        let engine = self.engine.clone();
+        let values = blocking("completing", move || {
+            resources::complete(&engine, &request.r#ref, &request.argument)
+        });
+        let mut result = CompleteResult::new(values.await.map_err(Fault::into_protocol_error)??);
+        result.meta = self.identity(&context);
+        Ok(result)
     }
 
-    /// A method that rmcp does not know, or one that it knows with parameters it cannot read.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        guarded("a request", async move {
-            Err(match unreadable_parameters(&request) {
-                Some((field, reason)) => invalid_params(field, reason),
-                None => ErrorData::new(
-                    ErrorCode::METHOD_NOT_FOUND,
-                    format!("unknown method `{}`", cut(&request.method, 60).0),
-                    Some(json!({"method": cut(&request.method, 200).0, "retryable": false})),
-                ),
-            })
-        })
-        .await
-    }
-}
-
-/// What is wrong with the parameters of a method that this server has; `None` for one it has not.
-fn unreadable_parameters(request: &CustomRequest) -> Option<(&'static str, &'static str)> {
-    let params = request.params.as_ref();
-    let is_string = |field: &str| {
-        params
-            .and_then(|params| params.get(field))
-            .is_some_and(Value::is_string)
-    };
-    let is_object = |field: &str| {
-        params
-            .and_then(|params| params.get(field))
-            .is_none_or(|value| value.is_object() || value.is_null())
-    };
-    match request.method.as_str() {
-        "tools/call" | "prompts/get" if !is_string("name") => {
-            Some(("name", "is required and must be a string"))
-        }
-        "tools/call" | "prompts/get" if !is_object("arguments") => {
-            Some(("arguments", "must be an object"))
-        }
-        "resources/read" if !is_string("uri") => Some(("uri", "is required and must be a string")),
-        "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
-            Some(("cursor", "must be a string"))
-        }
-        "completion/complete" => Some((
-            "ref",
-            "and `argument` are required: a reference to a prompt or a template, and a name with a value",
-        )),
-        "tools/call" | "prompts/get" | "resources/read" => Some(("params", "cannot be read")),
-        _ => None,
+        Err(ErrorData::new(
+            ErrorCode::METHOD_NOT_FOUND,
+            format!("unknown method `{}`", cut(&request.method, 60).0),
+            Some(json!({"method": cut(&request.method, 200).0, "retryable": false})),
+        ))
     }
 }
 

@@ -1,9 +1,6 @@
 //! The engine's outcomes in the protocol's words: errors on two roads, times, bounded text.
 
-use std::{
-    borrow::Cow,
-    hash::{BuildHasher, Hasher, RandomState},
-};
+use std::borrow::Cow;
 
 use pkm_engine::Error as EngineError;
 use rmcp::model::{
@@ -46,11 +43,8 @@ pub(crate) enum Fault {
     },
     /// The request is understood and cannot be granted; a model can act on the words.
     Refused(Refusal),
-    /// A defect on our side. The details are in the log, under the reference.
-    Defect {
-        /// Found in the log, and all that the client gets to see.
-        reference: String,
-    },
+    /// A defect on our side, as the client gets to see it.
+    Defect(ErrorData),
 }
 
 /// What a model needs to go on after a refusal.
@@ -77,9 +71,7 @@ impl Fault {
 
     /// Logs a defect and gives it a reference.
     pub(crate) fn defect(doing: &str, cause: &dyn std::fmt::Display) -> Self {
-        let reference = format!("{:016x}", RandomState::new().build_hasher().finish());
-        tracing::error!(%reference, %cause, "{doing} failed");
-        Self::Defect { reference }
+        Self::Defect(pkm_transport::defect(doing, cause))
     }
 
     /// The answer of a tool that could not do what it was asked.
@@ -140,10 +132,7 @@ impl Fault {
                 }
                 ErrorData::new(ErrorCode::INTERNAL_ERROR, message, Some(data))
             }
-            Self::Defect { reference } => ErrorData::internal_error(
-                "internal error; the server's log has the details",
-                Some(json!({"reference": reference, "retryable": false})),
-            ),
+            Self::Defect(error) => error,
         }
     }
 }
