@@ -188,12 +188,12 @@ where
             time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::select! {
-        () = &mut closed => {}
-        _ = time::timeout(options.drain, drained) => {}
-    }
+    let all_closed = tokio::select! {
+        () = &mut closed => true,
+        _ = time::timeout(options.drain, drained) => false,
+    };
     cancel.cancel();
-    if time::timeout(CLOSING, closed).await.is_err() {
+    if !all_closed && time::timeout(CLOSING, closed).await.is_err() {
         tracing::info!("clients that do not read keep their connections until the end");
     }
     reaper.abort();
