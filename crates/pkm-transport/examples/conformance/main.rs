@@ -19,6 +19,7 @@ mod tools;
 use std::{error::Error, io::Write};
 
 use axum::Router;
+use pkm_transport::http::{self, HttpOptions};
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
 };
@@ -37,7 +38,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     writeln!(std::io::stdout(), "{port}")?;
     let stop = CancellationToken::new();
     stop_with_the_caller(&stop)?;
-    bare(listener, stop).await?;
+    if std::env::args().any(|argument| argument == "--bare") {
+        bare(listener, stop).await?;
+    } else {
+        http::serve(Fixtures::new(), listener, HttpOptions::default(), stop).await?;
+    }
     Ok(())
 }
 
