@@ -8,6 +8,7 @@ mod help;
 mod meaning;
 mod notes;
 mod search;
+mod serve;
 mod settings;
 mod support;
 mod transfer;

@@ -1,5 +1,151 @@
 //! MCP over stdio and HTTP with no request left unanswered.
+//!
+//! rmcp carries the protocol; what it drops, misreads or leaves to its users is put right here for
+//! any [`ServerHandler`]: bytes that are no message, parameters of a wrong type, panics, ids in
+//! use, batches, early notifications, and over HTTP who may ask and for how much.
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guarded;
+pub mod http;
+mod message;
+mod stdio;
+mod tap;
 
-pub use self::guarded::{defect, panic_words};
+use std::sync::Arc;
+
+use rmcp::{
+    RoleServer, ServerHandler,
+    service::{QuitReason, ServerInitializeError, serve_server_with_ct},
+    transport::Transport,
+};
+use tokio_util::sync::CancellationToken;
+
+use self::guarded::Guarded;
+pub use self::{
+    guarded::{defect, panic_words},
+    tap::{Direction, Tap},
+};
+
+/// The longest message that is taken where nothing else is said: the largest note and its quoting
+/// fit.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// How to serve over standard input and output.
+#[derive(Clone)]
+pub struct StdioOptions {
+    /// The longest message that is taken from a client; a longer one is refused.
+    pub max_message_bytes: usize,
+    /// Who listens.
+    pub tap: Option<Arc<dyn Tap>>,
+}
+
+impl Default for StdioOptions {
+    fn default() -> Self {
+        Self {
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            tap: None,
+        }
+    }
+}
+
+/// Why serving ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The client began with something that is no handshake, or the pipe to it broke meanwhile.
+    #[error("the handshake with the client failed")]
+    Handshake {
+        /// What the protocol library says.
+        #[source]
+        source: Box<ServerInitializeError>,
+    },
+    /// The task that answers requests died.
+    #[error("the server's loop ended unexpectedly")]
+    Loop {
+        /// How it ended.
+        #[source]
+        source: tokio::task::JoinError,
+    },
+    /// The address is open to other machines, and nothing would keep them out.
+    #[error("{address} can be reached from other machines, and no token is set")]
+    Exposed {
+        /// Where the server was to listen.
+        address: std::net::SocketAddr,
+    },
+    /// A thread, a socket or a signal could not be had from the operating system.
+    #[error("{doing} failed")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// The operating system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Cancels `stop` when the process is asked to stop (SIGTERM, SIGINT).
+///
+/// # Errors
+///
+/// [`Error::System`] where signals cannot be listened for.
+pub fn stop_on_signal(stop: CancellationToken) -> Result<impl Future<Output = ()> + Send, Error> {
+    stdio::stop_on_signal(stop)
+}
+
+/// Serves one client over standard input and output until the input ends or `stop` is cancelled.
+/// An input that ends before the handshake is a normal end.
+///
+/// Nothing else may write to standard output meanwhile. A write to a client that does not read
+/// may still be blocked when this returns: end the runtime with `shutdown_background`.
+///
+/// # Errors
+///
+/// See [`Error`].
+pub async fn serve_stdio(
+    handler: impl ServerHandler,
+    options: StdioOptions,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    serve(handler, stdio::standard_streams(options)?, stop).await
+}
+
+/// Serves one client over any pair of blocking input and asynchronous output, as [`serve_stdio`].
+///
+/// # Errors
+///
+/// See [`Error`].
+pub async fn serve_streams(
+    handler: impl ServerHandler,
+    input: impl std::io::BufRead + Send + 'static,
+    output: impl tokio::io::AsyncWrite + Send + Unpin + 'static,
+    options: StdioOptions,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    serve(handler, stdio::Lines::start(input, output, options)?, stop).await
+}
+
+async fn serve<T>(
+    handler: impl ServerHandler,
+    transport: T,
+    stop: CancellationToken,
+) -> Result<(), Error>
+where
+    T: Transport<RoleServer> + 'static,
+{
+    let running = match serve_server_with_ct(Guarded(handler), transport, stop).await {
+        Ok(running) => running,
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+            return Ok(());
+        }
+        Err(source) => {
+            return Err(Error::Handshake {
+                source: Box::new(source),
+            });
+        }
+    };
+    match running.waiting().await {
+        Ok(QuitReason::JoinError(source)) | Err(source) => Err(Error::Loop { source }),
+        Ok(_) => Ok(()),
+    }
+}

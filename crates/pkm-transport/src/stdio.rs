@@ -4,20 +4,22 @@
 //! JSON-RPC message is answered with the fitting error, and what would end the server before its
 //! handshake (an early notification) is dropped.
 
-mod lines;
-mod message;
+pub(crate) mod cut;
+mod in_flight;
+pub(crate) mod lines;
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     io::{self, BufRead},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use rmcp::{
     RoleServer,
     model::{
-        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta,
-        JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage,
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, GetMeta,
+        JsonRpcMessage, PingRequestMethod, ProtocolVersion, RequestId, ServerJsonRpcMessage,
+        ServerResult,
     },
     transport::Transport,
 };
@@ -30,33 +32,78 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    in_flight::{BatchKey, InFlight},
     lines::{Line, read_lines},
-    message::{Unreadable, read},
 };
-use crate::Error;
+use crate::{
+    Error, StdioOptions,
+    message::{self, Parsed, Refusal, classify, classify_member, overloaded, parse},
+    tap::{Direction, Tap},
+};
 
 /// Lines read ahead of the server.
 const LINES_AHEAD: usize = 16;
+/// The most requests that are answered at the same time.
+const MAX_IN_FLIGHT: usize = 512;
+/// The name of the only client in a log.
+const CHANNEL: &str = "stdio";
 
 /// Reads lines on a thread of its own and writes answers to `W`.
-#[derive(Debug)]
 pub(crate) struct Lines<W> {
     input: mpsc::Receiver<Line>,
-    output: Arc<tokio::sync::Mutex<W>>,
-    in_flight: Arc<Mutex<HashSet<RequestId>>>,
+    /// Members of a batch that the library has not had yet.
+    members: VecDeque<ClientJsonRpcMessage>,
+    output: Output<W>,
+    state: Arc<Mutex<State>>,
     /// Errors on their way to the client.
     refusals: JoinSet<()>,
-    max_line_bytes: usize,
+    options: StdioOptions,
     /// The library has had the request that ends its handshake.
     opened: bool,
 }
 
+/// What reading and writing both know.
+#[derive(Debug, Default)]
+struct State {
+    in_flight: InFlight,
+    /// Requests of ours that the client has not answered.
+    asked: HashSet<RequestId>,
+    /// The handshake agreed on the revision that has batches.
+    takes_batches: bool,
+}
+
+struct Output<W> {
+    stream: Arc<tokio::sync::Mutex<W>>,
+    tap: Option<Arc<dyn Tap>>,
+}
+
+impl<W> Clone for Output<W> {
+    fn clone(&self) -> Self {
+        Self {
+            stream: Arc::clone(&self.stream),
+            tap: self.tap.clone(),
+        }
+    }
+}
+
+impl<W: AsyncWrite + Unpin> Output<W> {
+    async fn write(&self, mut line: String) -> io::Result<()> {
+        let mut stream = self.stream.lock().await;
+        if let Some(tap) = &self.tap {
+            tap.message(Direction::ToClient, CHANNEL, line.as_bytes());
+        }
+        line.push('\n');
+        stream.write_all(line.as_bytes()).await?;
+        stream.flush().await
+    }
+}
+
 /// The process's own streams.
-pub(crate) fn standard_streams(max_line_bytes: usize) -> Result<Lines<tokio::io::Stdout>, Error> {
+pub(crate) fn standard_streams(options: StdioOptions) -> Result<Lines<tokio::io::Stdout>, Error> {
     Lines::start(
         io::BufReader::new(io::stdin()),
         tokio::io::stdout(),
-        max_line_bytes,
+        options,
     )
 }
 
@@ -92,9 +139,10 @@ where
     pub(crate) fn start(
         input: impl BufRead + Send + 'static,
         output: W,
-        max_line_bytes: usize,
+        options: StdioOptions,
     ) -> Result<Self, Error> {
         let (sender, receiver) = mpsc::channel(LINES_AHEAD);
+        let max_line_bytes = options.max_message_bytes;
         std::thread::Builder::new()
             .name("pkm-stdin".into())
             .spawn(move || read_lines(input, max_line_bytes, &sender))
@@ -104,99 +152,148 @@ where
             })?;
         Ok(Self {
             input: receiver,
-            output: Arc::new(tokio::sync::Mutex::new(output)),
-            in_flight: Arc::default(),
+            members: VecDeque::new(),
+            output: Output {
+                stream: Arc::new(tokio::sync::Mutex::new(output)),
+                tap: options.tap.clone(),
+            },
+            state: Arc::default(),
             refusals: JoinSet::new(),
-            max_line_bytes,
+            options,
             opened: false,
         })
     }
 
-    /// Answers on the library's behalf. Not awaited: `receive` can be dropped half way, and half a
+    /// Writes on the library's behalf. Not awaited: `receive` can be dropped half way, and half a
     /// line must not be left in the output.
-    fn refuse(&mut self, id: Option<&RequestId>, code: ErrorCode, message: &str, data: &Value) {
-        let line = json!({
-            "jsonrpc": "2.0",
-            "id": id.map_or(Value::Null, |id| id.clone().into_json_value()),
-            "error": {"code": code.0, "message": message, "data": data},
-        });
-        let output = Arc::clone(&self.output);
+    fn write(&mut self, line: String) {
+        let output = self.output.clone();
         while self.refusals.try_join_next().is_some() {}
         self.refusals.spawn(async move {
-            if let Err(error) = write_line(&output, line.to_string()).await {
+            if let Err(error) = output.write(line).await {
                 tracing::debug!(%error, "the client did not take an error");
             }
         });
     }
 
-    fn take(&mut self, line: &Line) -> Option<ClientJsonRpcMessage> {
+    fn refuse(&mut self, refusal: &Refusal) {
+        self.write(refusal.to_json().to_string());
+    }
+
+    fn take(&mut self, line: &Line) {
         let bytes = match line {
             Line::Bytes(bytes) => bytes,
-            Line::TooLong => {
-                let reason = format!("is longer than {} bytes", self.max_line_bytes);
-                let data = json!({"field": "message", "reason": reason, "retryable": false});
-                self.refuse(
-                    None,
-                    ErrorCode::INVALID_REQUEST,
-                    "the message is too long",
-                    &data,
-                );
-                return None;
+            Line::TooLong { head, tail } => {
+                let reason = format!("is longer than {} bytes", self.options.max_message_bytes);
+                self.refuse(&Refusal::invalid(
+                    cut::id_of(head, tail),
+                    "message",
+                    &reason,
+                ));
+                return;
             }
         };
-        match read(bytes) {
-            Ok(None) => None,
-            Ok(Some(message)) => self.admit(message),
-            Err(unreadable) => {
-                let Unreadable {
-                    id,
-                    error:
-                        ErrorData {
-                            code,
-                            message,
-                            data,
-                        },
-                } = *unreadable;
-                self.refuse(id.as_ref(), code, &message, &data.unwrap_or(Value::Null));
-                None
+        if let Some(tap) = &self.options.tap {
+            tap.message(Direction::ToServer, CHANNEL, bytes);
+        }
+        match parse(bytes) {
+            Ok(Parsed::Blank) => {}
+            Ok(Parsed::One(message)) => match classify(message) {
+                Ok(Some(message)) => match self.admit(message, None) {
+                    Ok(message) => self.members.extend(message),
+                    Err(refusal) => self.refuse(&refusal),
+                },
+                Ok(None) => {}
+                Err(refusal) => self.refuse(&refusal),
+            },
+            Ok(Parsed::Batch(members)) if lock(&self.state).takes_batches => {
+                self.take_batch(members);
             }
+            Ok(Parsed::Batch(_)) => self.refuse(&message::no_batch()),
+            Err(refusal) => self.refuse(&refusal),
+        }
+    }
+
+    fn take_batch(&mut self, members: Vec<Value>) {
+        let key = lock(&self.state).in_flight.open_batch();
+        for member in members {
+            let admitted = match classify_member(member) {
+                Ok(Some(message)) => self.admit(message, Some(key)),
+                Ok(None) => Ok(None),
+                Err(refusal) => Err(refusal),
+            };
+            match admitted {
+                Ok(message) => self.members.extend(message),
+                Err(refusal) => {
+                    let line = refusal.to_json().to_string();
+                    lock(&self.state).in_flight.refuse_member(key, line);
+                }
+            }
+        }
+        let line = lock(&self.state).in_flight.seal_batch(key);
+        if let Some(line) = line {
+            self.write(line);
         }
     }
 
     /// Keeps away what would confuse the library.
-    fn admit(&mut self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
+    fn admit(
+        &mut self,
+        message: ClientJsonRpcMessage,
+        batch: Option<BatchKey>,
+    ) -> Result<Option<ClientJsonRpcMessage>, Box<Refusal>> {
+        let mut state = lock(&self.state);
         match &message {
             JsonRpcMessage::Request(request) => {
-                if !lock(&self.in_flight).insert(request.id.clone()) {
-                    let reason = "is that of a request that is still being answered";
-                    let data = json!({"field": "id", "reason": reason, "retryable": true});
-                    self.refuse(
-                        Some(&request.id),
-                        ErrorCode::INVALID_REQUEST,
-                        "the id is in use",
-                        &data,
-                    );
-                    return None;
+                let refuse = |error| Err(Refusal::new(Some(request.id.clone()), error));
+                let is_modern = request
+                    .request
+                    .get_meta()
+                    .protocol_version()
+                    .is_some_and(|revision| !revision.has_initialize());
+                // Before the handshake the library answers it in every revision.
+                if is_modern && matches!(request.request, ClientRequest::PingRequest(_)) {
+                    return refuse(ErrorData::method_not_found::<PingRequestMethod>());
                 }
+                if state.in_flight.len() >= MAX_IN_FLIGHT {
+                    return refuse(overloaded(is_modern, "too many requests at once"));
+                }
+                if !state.in_flight.begin(&request.id, batch) {
+                    return refuse(id_in_use());
+                }
+                drop(state);
                 self.opened |= opens(&request.request);
             }
             JsonRpcMessage::Notification(notification) => {
                 if !self.opened {
-                    return None;
+                    return Ok(None);
                 }
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
                     // A cancelled request gets no answer.
-                    lock(&self.in_flight).remove(id);
+                    let line = state.in_flight.cancel(id);
+                    drop(state);
+                    if let Some(line) = line {
+                        self.write(line);
+                    }
                 }
             }
-            // Nothing is ever asked of the client.
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => return None,
+            JsonRpcMessage::Response(response) if state.asked.remove(&response.id) => {}
+            JsonRpcMessage::Error(error)
+                if error.id.as_ref().is_some_and(|id| state.asked.remove(id)) => {}
+            // An answer to nothing that was asked.
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => return Ok(None),
         }
-        Some(message)
+        Ok(Some(message))
     }
+}
+
+pub(crate) fn id_in_use() -> ErrorData {
+    let reason = "is that of a request that is still being answered";
+    let data = json!({"field": "id", "reason": reason, "retryable": true});
+    ErrorData::invalid_request("the id is in use", Some(data))
 }
 
 impl<W> Transport<RoleServer> for Lines<W>
@@ -209,26 +306,47 @@ where
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        match &message {
-            JsonRpcMessage::Response(response) => {
-                lock(&self.in_flight).remove(&response.id);
-            }
-            JsonRpcMessage::Error(error) => {
-                if let Some(id) = &error.id {
-                    lock(&self.in_flight).remove(id);
+        let output = self.output.clone();
+        let state = Arc::clone(&self.state);
+        async move {
+            let line = serde_json::to_string(&message)?;
+            let line = {
+                let mut state = lock(&state);
+                match &message {
+                    JsonRpcMessage::Response(response) => {
+                        if let ServerResult::InitializeResult(agreed) = &response.result {
+                            state.takes_batches =
+                                agreed.protocol_version == ProtocolVersion::V_2025_03_26;
+                        }
+                        state.in_flight.answer(&response.id, line)
+                    }
+                    JsonRpcMessage::Error(error) => match &error.id {
+                        Some(id) => state.in_flight.answer(id, line),
+                        None => Some(line),
+                    },
+                    JsonRpcMessage::Request(request) => {
+                        state.asked.insert(request.id.clone());
+                        Some(line)
+                    }
+                    JsonRpcMessage::Notification(_) => Some(line),
                 }
+            };
+            match line {
+                Some(line) => output.write(line).await,
+                None => Ok(()),
             }
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
         }
-        let output = Arc::clone(&self.output);
-        async move { write_line(&output, serde_json::to_string(&message)?).await }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        while let Some(line) = self.input.recv().await {
-            if let Some(message) = self.take(&line) {
+        loop {
+            if let Some(message) = self.members.pop_front() {
                 return Some(message);
             }
+            let Some(line) = self.input.recv().await else {
+                break;
+            };
+            self.take(&line);
         }
         // The server ends with its input, and what was said by then must still go out.
         while self.refusals.join_next().await.is_some() {}
@@ -237,22 +355,12 @@ where
 
     async fn close(&mut self) -> Result<(), io::Error> {
         self.input.close();
-        self.output.lock().await.flush().await
+        self.output.stream.lock().await.flush().await
     }
 }
 
-async fn write_line<W: AsyncWrite + Unpin>(
-    output: &tokio::sync::Mutex<W>,
-    mut line: String,
-) -> io::Result<()> {
-    line.push('\n');
-    let mut output = output.lock().await;
-    output.write_all(line.as_bytes()).await?;
-    output.flush().await
-}
-
-fn lock(in_flight: &Mutex<HashSet<RequestId>>) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
-    in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the library leaves its handshake with this request.
@@ -278,11 +386,18 @@ mod tests {
 
     use super::*;
 
+    fn options(max_message_bytes: usize) -> StdioOptions {
+        StdioOptions {
+            max_message_bytes,
+            tap: None,
+        }
+    }
+
     /// What is said to lines before the library sees any of them: `(id, code)`.
     async fn answers(lines: &[&[u8]], max_line_bytes: usize) -> Vec<(Value, i64)> {
         let (sent, output) = tokio::io::duplex(1 << 20);
         let input = io::Cursor::new(lines.join(&b'\n'));
-        let mut transport = Lines::start(input, sent, max_line_bytes).unwrap();
+        let mut transport = Lines::start(input, sent, options(max_line_bytes)).unwrap();
         while transport.receive().await.is_some() {}
         drop(transport);
         let mut text = String::new();
@@ -386,7 +501,7 @@ mod tests {
 
         let (input, mut client) = io::pipe().unwrap();
         let (sent, _output) = tokio::io::duplex(1 << 20);
-        let mut transport = Lines::start(io::BufReader::new(input), sent, 1_000).unwrap();
+        let mut transport = Lines::start(io::BufReader::new(input), sent, options(1_000)).unwrap();
         for _ in 0..2 {
             client.write_all(ping).unwrap();
             client.write_all(b"\n").unwrap();
@@ -410,7 +525,8 @@ mod tests {
             br#"{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}"#,
         ];
         let (sent, _output) = tokio::io::duplex(1 << 20);
-        let mut transport = Lines::start(io::Cursor::new(lines.join(&b'\n')), sent, 1_000).unwrap();
+        let mut transport =
+            Lines::start(io::Cursor::new(lines.join(&b'\n')), sent, options(1_000)).unwrap();
         let first = transport.receive().await;
         assert!(
             matches!(&first, Some(JsonRpcMessage::Request(request)) if matches!(request.request, ClientRequest::InitializeRequest(_))),

@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve the notes to an MCP client over stdin and stdout
+    /// Serve the notes to MCP clients over stdin and stdout, or over HTTP
     Serve(serve::Serve),
     /// Bring a folder of Markdown files in; a second time, only what changed
     Import(import::Import),

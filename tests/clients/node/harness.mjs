@@ -1,41 +1,14 @@
-// Starts the server for a real client, and counts what held and what did not.
+// A place with a client of npm's `@modelcontextprotocol/sdk`, and what one asks such a client.
 
 import assert from 'node:assert/strict';
-import { readFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 
-export const MODEL = 'multilingual-e5-small-q4';
+import * as places from './place.mjs';
 
-let passed = 0;
-const failed = [];
-
-/** One line of output, whatever happens inside. */
-export async function check(what, run) {
-  try {
-    await run();
-    passed += 1;
-    console.log(`ok ${what}`);
-  } catch (error) {
-    failed.push(what);
-    console.log(`FAILED ${what}\n${error.stack}`);
-  }
-}
-
-/** The closing line, and the exit code. */
-export function summary() {
-  for (const what of failed) console.log(`failed: ${what}`);
-  console.log(`${passed} passed, ${failed.length} failed`);
-  return failed.length === 0 ? 0 : 1;
-}
-
-/** What both clients' tests are made of. */
-export function fixtures(path) {
-  return JSON.parse(readFileSync(path, 'utf8'));
-}
+export { check, fixtures, longNote, summary } from './place.mjs';
 
 /** Says an older revision in the handshake than the client would. */
 class OlderTransport extends StdioClientTransport {
@@ -52,25 +25,7 @@ class OlderTransport extends StdioClientTransport {
   }
 }
 
-/** A data folder of its own, and how to start the server on it. */
-export class Place {
-  constructor(binary, models) {
-    this.binary = binary;
-    this.models = models;
-    this.root = mkdtempSync(join(tmpdir(), 'pkm-clients-'));
-    mkdirSync(join(this.root, 'no-models'));
-    this.env = {
-      PATH: process.env.PATH,
-      HOME: this.root,
-      XDG_DATA_HOME: join(this.root, 'share'),
-      XDG_CONFIG_HOME: join(this.root, 'config'),
-    };
-  }
-
-  arguments(command, models = this.models) {
-    return ['--data', join(this.root, 'data'), '--models', models, '--model', MODEL, ...command];
-  }
-
+export class Place extends places.Place {
   /** A connected client. */
   async client({ withModel = true, revision } = {}) {
     const models = withModel ? this.models : join(this.root, 'no-models');
@@ -79,10 +34,6 @@ export class Place {
     const client = new Client({ name: 'client-tests', version: '1' }, { capabilities: {} });
     await client.connect(transport);
     return client;
-  }
-
-  remove() {
-    rmSync(this.root, { recursive: true, force: true });
   }
 }
 
@@ -121,21 +72,3 @@ export async function settle(client) {
 
 export const titles = (answer) => answer.matches.map((match) => match.title);
 export const ids = (answer) => answer.matches.map((match) => match.id);
-
-/** 20,000 characters with a marker sentence, alone on its line, at each place that the fixtures name. */
-export function longNote({ markers, filler }) {
-  const lines = [];
-  let length = 0;
-  let count = 0;
-  for (const marker of [...markers, { at: 20_000, sentence: 'The end.' }]) {
-    while (length < marker.at) {
-      const line = `${filler[count % filler.length]} (${count})`;
-      count += 1;
-      lines.push(line);
-      length += line.length + 1;
-    }
-    lines.push(marker.sentence);
-    length += marker.sentence.length + 1;
-  }
-  return lines.join('\n');
-}

@@ -1,78 +1,23 @@
-"""Starts the server for a real client, and counts what held and what did not."""
+"""A place with a client of PyPI's `mcp`, and what one asks such a client."""
 
-import contextlib
-import json
-import os
-import subprocess
-import tempfile
-import traceback
 import unicodedata
-from pathlib import Path
 
 from mcp import Client, MCPError, StdioServerParameters
 
-FIXTURES = json.loads((Path(__file__).resolve().parent.parent / "fixtures.json").read_text("utf-8"))
-MODEL = "multilingual-e5-small-q4"
+import place
+from place import FIXTURES, check, long_note, summary
 
-passed = 0
-failed = []
-
-
-@contextlib.contextmanager
-def check(what):
-    """One line of output, whatever happens inside."""
-    global passed
-    try:
-        yield
-    except Exception:
-        failed.append(what)
-        print(f"FAILED {what}", flush=True)
-        traceback.print_exc()
-    else:
-        passed += 1
-        print(f"ok {what}", flush=True)
+__all__ = [
+    "FIXTURES", "Place", "add_fixtures", "ask", "check", "decomposed", "error_of", "long_note",
+    "refused", "settle", "summary", "titles",
+]
 
 
-def summary():
-    """The closing line, and the exit code."""
-    for what in failed:
-        print(f"failed: {what}")
-    print(f"{passed} passed, {len(failed)} failed", flush=True)
-    return 1 if failed else 0
-
-
-class Place:
-    """A data folder of its own, and how to start the server on it."""
-
-    def __init__(self, binary, models):
-        self.binary = str(binary)
-        self.models = str(models)
-        self.folder = tempfile.TemporaryDirectory(prefix="pkm-clients-")
-        self.root = Path(self.folder.name)
-        (self.root / "no-models").mkdir()
-        self.env = {
-            "HOME": str(self.root),
-            "XDG_DATA_HOME": str(self.root / "share"),
-            "XDG_CONFIG_HOME": str(self.root / "config"),
-        }
-
-    def arguments(self, *command, models=None):
-        return ["--data", str(self.root / "data"), "--models", models or self.models, "--model", MODEL, *command]
-
+class Place(place.Place):
     def client(self, mode="legacy", with_model=True):
         models = None if with_model else str(self.root / "no-models")
         server = StdioServerParameters(command=self.binary, args=self.arguments("serve", models=models), env=self.env)
         return Client(server, mode=mode)
-
-    def run(self, *command, stdin=b"", timeout=120):
-        """Runs a command of the binary; for `serve`, `stdin` is all that the client says."""
-        return subprocess.run(
-            [self.binary, *self.arguments(*command)],
-            input=stdin,
-            capture_output=True,
-            timeout=timeout,
-            env={"PATH": os.environ["PATH"], **self.env},
-        )
 
 
 async def ask(client, tool, progress=None, **arguments):
@@ -121,17 +66,3 @@ def titles(answer):
 
 def decomposed(text):
     return unicodedata.normalize("NFD", text)
-
-
-def long_note():
-    """20,000 characters with a marker sentence, alone on its line, at each place that the fixtures name."""
-    lines, length, filler = [], 0, 0
-    for marker in [*FIXTURES["markers"], {"at": 20_000, "sentence": "The end."}]:
-        while length < marker["at"]:
-            line = f"{FIXTURES['filler'][filler % len(FIXTURES['filler'])]} ({filler})"
-            filler += 1
-            lines.append(line)
-            length += len(line) + 1
-        lines.append(marker["sentence"])
-        length += len(marker["sentence"]) + 1
-    return "\n".join(lines)
