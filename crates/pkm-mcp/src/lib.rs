@@ -5,12 +5,14 @@
 mod blocking;
 mod caller;
 mod check;
+mod feed;
 mod progress;
 mod prompts;
 mod resources;
 mod schema;
 mod server;
 mod signature;
+mod subscriptions;
 mod tasks;
 mod text;
 mod tools;

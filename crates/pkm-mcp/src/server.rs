@@ -14,17 +14,23 @@ use rmcp::{
         InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
         ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
-        ServerConfig, Tool, UpdateTaskParams,
+        ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        UpdateTaskParams,
     },
-    service::RequestContext,
+    service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::json;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     blocking::blocking,
     caller::Caller,
-    prompts, resources,
+    feed::Feed,
+    prompts,
+    resources::{self, Address},
     signature::{self, Sign},
+    subscriptions::{self, MAX_RESOURCES, Outlet, Session, Wanted},
     tasks,
     text::cut,
     tools::Tools,
@@ -61,19 +67,37 @@ fn served_revisions() -> &'static [ProtocolVersion] {
     &known[first..]
 }
 
-/// The notes of one engine as an MCP server. Clones share everything; use one for each session.
-#[derive(Clone)]
+/// The notes of one engine as an MCP server, for one session. A clone serves the same notes in a
+/// session of its own: it begins without subscriptions.
 pub struct Server {
+    shared: Arc<Shared>,
+    session: Session,
+}
+
+/// What the sessions of a process have in common.
+#[derive(Clone)]
+struct Shared {
     engine: Engine,
     tools: Arc<Tools>,
-    config: Arc<ServerConfig>,
-    identity: Arc<MetaObject>,
+    config: ServerConfig,
+    identity: MetaObject,
+    feed: Feed,
+    stop: CancellationToken,
+}
+
+impl Clone for Server {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            session: Session::new(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
-            .field("tools", &self.tools)
+            .field("tools", &self.shared.tools)
             .finish_non_exhaustive()
     }
 }
@@ -84,6 +108,8 @@ impl Server {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_resources_subscribe()
+            .enable_resources_list_changed()
             .enable_prompts()
             .enable_completions()
             .enable_tasks()
@@ -99,10 +125,29 @@ impl Server {
             .with_server_info(server)
             .with_instructions(INSTRUCTIONS);
         Self {
-            engine,
-            tools: Arc::new(Tools::new()),
-            config: Arc::new(config),
-            identity: Arc::new(identity),
+            shared: Arc::new(Shared {
+                feed: Feed::new(engine.clone()),
+                engine,
+                tools: Arc::new(Tools::new()),
+                config,
+                identity,
+                stop: CancellationToken::new(),
+            }),
+            session: Session::new(),
+        }
+    }
+
+    /// The same server, which ends the subscriptions of its clients in due form once `stop` is
+    /// cancelled.
+    #[must_use]
+    pub fn with_stop(self, stop: CancellationToken) -> Self {
+        let shared = Shared {
+            stop,
+            ..(*self.shared).clone()
+        };
+        Self {
+            shared: Arc::new(shared),
+            session: self.session,
         }
     }
 
@@ -112,7 +157,7 @@ impl Server {
         doing: &str,
         question: impl FnOnce(&Engine) -> Result<T, E> + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let engine = self.engine.clone();
+        let engine = self.shared.engine.clone();
         blocking(doing, move || question(&engine))
             .await?
             .map_err(Into::into)
@@ -122,7 +167,7 @@ impl Server {
     /// it.
     fn signed<T: Sign>(&self, context: &RequestContext<RoleServer>, mut result: T) -> T {
         if Caller::of(context).is_modern() {
-            result.sign((*self.identity).clone());
+            result.sign(self.shared.identity.clone());
         }
         result
     }
@@ -162,7 +207,7 @@ fn only_modern(method: &str, context: &RequestContext<RoleServer>) -> Result<(),
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        (*self.config).clone()
+        self.shared.config.clone()
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
@@ -178,18 +223,28 @@ impl ServerHandler for Server {
         context.peer.set_peer_info(request);
         // No revision with a handshake has our extensions.
         config.capabilities.extensions = None;
+        // From the handshake on, nothing that changes is missed.
+        let feed = self.shared.feed.clone();
+        match blocking("starting to watch the notes", move || feed.listen()).await? {
+            Ok(listener) => self.session.prepare(listener),
+            Err(fault) => tracing::warn!(?fault, "a client will not hear of changes"),
+        }
         Ok(config)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.session.start(context.peer, self.shared.stop.clone());
     }
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
         let mut result =
             DiscoverResult::from_server_info(served_revisions().to_vec(), self.get_info());
-        result.sign((*self.identity).clone());
+        result.sign(self.shared.identity.clone());
         Ok(result)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.tools.definition(name).cloned()
+        self.shared.tools.definition(name).cloned()
     }
 
     async fn list_tools(
@@ -198,7 +253,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         only_page(request)?;
-        let tools = ListToolsResult::with_all_items(self.tools.definitions());
+        let tools = ListToolsResult::with_all_items(self.shared.tools.definitions());
         Ok(self.signed(&context, tools))
     }
 
@@ -274,6 +329,70 @@ impl ServerHandler for Server {
             resources::complete(engine, &request.r#ref, &request.argument)
         });
         Ok(self.signed(&context, CompleteResult::new(values.await?)))
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let uri = request.uri.clone();
+        let address = self.ask("reading a resource", move |engine| {
+            resources::find(engine, &uri)
+        });
+        if !self.session.subscribe(address.await?, request.uri) {
+            let reason = format!("is one more than the {MAX_RESOURCES} that a session may watch");
+            return Err(invalid_params("uri", reason));
+        }
+        // For clients that leave out to say that they are ready.
+        self.session.start(context.peer, self.shared.stop.clone());
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if let Some(address) = Address::parse(&request.uri) {
+            self.session.unsubscribe(address);
+        }
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let wanted = Wanted::of(requested);
+        // The client is told next that the subscription stands: it must miss nothing from here on.
+        if !wanted.is_empty()
+            && let Err(fault) = self.shared.feed.promise()
+        {
+            tracing::warn!(?fault, "a client will not hear of changes");
+            return Some(SubscriptionFilter::new());
+        }
+        Some(wanted.into_filter())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let wanted = Wanted::of(context.accepted());
+        if wanted.is_empty() {
+            tokio::select! {
+                () = context.cancelled() => {}
+                () = self.shared.stop.cancelled() => {}
+            }
+            return Ok(());
+        }
+        let listener = self.shared.feed.take_up()?;
+        let outlet = Outlet::Stream(context.sink().clone());
+        let wanted = watch::Sender::new(wanted);
+        let stop = self.shared.stop.clone();
+        tokio::select! {
+            () = context.cancelled() => {}
+            () = subscriptions::deliver(outlet, wanted.subscribe(), listener, stop) => {}
+        }
+        Ok(())
     }
 
     async fn get_task(

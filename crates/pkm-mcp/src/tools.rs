@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::status::status;
+pub(crate) use self::{jobs::JobAnswer, status::status};
 use crate::{
     check,
     progress::Progress,

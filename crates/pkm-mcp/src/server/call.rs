@@ -29,7 +29,7 @@ impl Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let name = request.name.into_owned();
-        if self.tools.definition(&name).is_none() {
+        if self.shared.tools.definition(&name).is_none() {
             return Err(self.unknown_tool(&name));
         }
         let caller = Caller::of(&context);
@@ -64,12 +64,12 @@ impl Server {
             }
         };
         let turn = Turn {
-            engine: self.engine.clone(),
+            engine: self.shared.engine.clone(),
             progress,
             cancelled: context.ct.clone(),
             takes_tasks: caller.takes_tasks(),
         };
-        let tools = Arc::clone(&self.tools);
+        let tools = Arc::clone(&self.shared.tools);
         let outcome = tokio::select! {
             outcome = blocking("a tool", move || tools.call(&name, &turn, arguments)) => outcome,
             () = context.ct.cancelled() => Err(tools::cancelled()),
@@ -93,6 +93,7 @@ impl Server {
 
     fn unknown_tool(&self, name: &str) -> ErrorData {
         let names: Vec<_> = self
+            .shared
             .tools
             .definitions()
             .into_iter()

@@ -17,7 +17,7 @@ const WAIT_SLICE: Duration = Duration::from_secs(1);
 
 /// A piece of long work of the data folder.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct JobAnswer {
+pub(crate) struct JobAnswer {
     /// For `job_status`.
     job_id: i64,
     kind: String,

@@ -70,10 +70,15 @@ impl Home {
 
     fn with_model(model: ModelSource) -> Arc<Self> {
         let folder = tempfile::tempdir().unwrap();
+        Self::on(folder, model)
+    }
+
+    fn on(folder: tempfile::TempDir, model: ModelSource) -> Arc<Self> {
         let engine = engine_in(&folder, model);
+        let stop = CancellationToken::new();
         Arc::new(Self {
-            server: Server::new(engine.clone()),
-            stop: CancellationToken::new(),
+            server: Server::new(engine.clone()).with_stop(stop.clone()),
+            stop,
             engine,
             folder,
         })
@@ -84,13 +89,7 @@ impl Home {
         let Some(Self { folder, .. }) = Arc::into_inner(home) else {
             panic!("somebody still uses the server")
         };
-        let engine = engine_in(&folder, ModelSource::Ready(Arc::new(HashEmbedder::new())));
-        Arc::new(Self {
-            server: Server::new(engine.clone()),
-            stop: CancellationToken::new(),
-            engine,
-            folder,
-        })
+        Self::on(folder, ModelSource::Ready(Arc::new(HashEmbedder::new())))
     }
 
     /// Another engine on the same folder, as another process has it.
@@ -102,8 +101,8 @@ impl Home {
     }
 
     /// Serves one more connection.
-    fn pipe(&self) -> DuplexStream {
-        let (ours, theirs) = tokio::io::duplex(1 << 20);
+    fn pipe(&self, n_bytes: usize) -> DuplexStream {
+        let (ours, theirs) = tokio::io::duplex(n_bytes);
         let server = self.server.clone();
         tokio::spawn(async move {
             if let Ok(running) = server.serve(theirs).await {
@@ -141,7 +140,7 @@ impl Home {
             questions: Arc::default(),
             told,
         };
-        let client = serve_client_with_lifecycle(listener, self.pipe(), lifecycle)
+        let client = serve_client_with_lifecycle(listener, self.pipe(1 << 20), lifecycle)
             .await
             .unwrap();
         Session {
@@ -153,7 +152,12 @@ impl Home {
 
     /// A connection whose messages the test writes itself.
     pub(crate) fn raw(&self) -> Raw {
-        let (reader, writer) = tokio::io::split(self.pipe());
+        self.raw_with(1 << 20)
+    }
+
+    /// The same over a pipe that holds so many bytes.
+    pub(crate) fn raw_with(&self, n_bytes: usize) -> Raw {
+        let (reader, writer) = tokio::io::split(self.pipe(n_bytes));
         Raw {
             reader: BufReader::new(reader),
             writer,
@@ -306,6 +310,22 @@ impl Session {
     /// What the server says by itself next.
     pub(crate) async fn news(&self) -> News {
         self.news.lock().await.recv().await.unwrap()
+    }
+
+    /// Waits until the server has said all of this; gives what else it said until then.
+    pub(crate) async fn hear(&self, wanted: &[News]) -> Vec<News> {
+        let mut missing: Vec<&News> = wanted.iter().collect();
+        let mut others = Vec::new();
+        while !missing.is_empty() {
+            let news = self.news().await;
+            match missing.iter().position(|wanted| **wanted == news) {
+                Some(found) => {
+                    missing.remove(found);
+                }
+                None => others.push(news),
+            }
+        }
+        others
     }
 
     /// Calls a tool.
