@@ -5,6 +5,7 @@
 mod blocking;
 mod caller;
 mod check;
+mod confirm;
 mod feed;
 mod progress;
 mod prompts;

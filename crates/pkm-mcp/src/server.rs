@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     blocking::blocking,
     caller::Caller,
+    confirm::Confirmations,
     feed::Feed,
     prompts,
     resources::{self, Address},
@@ -82,6 +83,7 @@ struct Shared {
     config: ServerConfig,
     identity: MetaObject,
     feed: Feed,
+    confirmations: Arc<Confirmations>,
     stop: CancellationToken,
 }
 
@@ -131,6 +133,7 @@ impl Server {
                 tools: Arc::new(Tools::new()),
                 config,
                 identity,
+                confirmations: Arc::new(Confirmations::new()),
                 stop: CancellationToken::new(),
             }),
             session: Session::new(),

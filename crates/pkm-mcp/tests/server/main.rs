@@ -10,4 +10,5 @@ mod schemas;
 mod subscriptions;
 mod support;
 mod tasks;
+mod trash;
 mod writing;
