@@ -36,12 +36,12 @@ pub(crate) struct Serve {
     /// Web page that may ask from a browser, by its origin such as `http://localhost:6274`
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
     origins: Vec<String>,
-    /// Write each message to this file, for `pkm inspect`; texts of the notes are left out
+    /// Write each message to this file, for `pkm inspect`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write the texts of the notes to the trace too
+    /// Write texts of notes to the trace, too, and not only their lengths
     #[arg(long, requires = "trace")]
-    trace_text: bool,
+    keep_text: bool,
 }
 
 /// Answers clients until they close the input, or until the process is asked to stop.
@@ -49,7 +49,7 @@ pub(crate) fn run(args: Serve, config: &Config) -> Result<()> {
     let tap = args
         .trace
         .as_deref()
-        .map(|file| trace(file, args.trace_text))
+        .map(|file| trace(file, args.keep_text))
         .transpose()?;
     let http = match &args.http {
         Some(address) => Some((*address, http_options(&args)?)),
