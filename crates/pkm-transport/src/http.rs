@@ -46,6 +46,9 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// How long to wait after the operating system refused a connection, for want of file handles say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
+/// How often to look whether the last request is answered.
+const DRAIN_POLL: Duration = Duration::from_millis(20);
+
 /// Says whether the server can do its work, or why it cannot; it may block.
 pub type Ready = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
@@ -185,15 +188,15 @@ where
     tokio::pin!(closed);
     let drained = async {
         while front.in_flight.load(Ordering::Acquire) > 0 {
-            time::sleep(Duration::from_millis(20)).await;
+            time::sleep(DRAIN_POLL).await;
         }
     };
-    let all_closed = tokio::select! {
+    let is_closed = tokio::select! {
         () = &mut closed => true,
         _ = time::timeout(options.drain, drained) => false,
     };
     cancel.cancel();
-    if !all_closed && time::timeout(CLOSING, closed).await.is_err() {
+    if !is_closed && time::timeout(CLOSING, closed).await.is_err() {
         tracing::info!("clients that do not read keep their connections until the end");
     }
     reaper.abort();

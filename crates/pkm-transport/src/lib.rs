@@ -4,6 +4,9 @@
 //! any [`ServerHandler`]: bytes that are no message, parameters of a wrong type, panics, ids in
 //! use, batches, early notifications, and over HTTP who may ask and for how much.
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guarded;
 pub mod http;
 mod message;

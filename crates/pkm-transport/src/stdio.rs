@@ -4,9 +4,9 @@
 //! JSON-RPC message is answered with the fitting error, and what would end the server before its
 //! handshake (an early notification) is dropped.
 
-mod cut;
+pub(crate) mod cut;
 mod in_flight;
-mod lines;
+pub(crate) mod lines;
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -18,7 +18,8 @@ use rmcp::{
     RoleServer,
     model::{
         ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, GetMeta,
-        JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
+        JsonRpcMessage, PingRequestMethod, ProtocolVersion, RequestId, ServerJsonRpcMessage,
+        ServerResult,
     },
     transport::Transport,
 };
@@ -245,12 +246,16 @@ where
         match &message {
             JsonRpcMessage::Request(request) => {
                 let refuse = |error| Err(Refusal::new(Some(request.id.clone()), error));
+                let is_modern = request
+                    .request
+                    .get_meta()
+                    .protocol_version()
+                    .is_some_and(|revision| !revision.has_initialize());
+                // Before the handshake the library answers it in every revision.
+                if is_modern && matches!(request.request, ClientRequest::PingRequest(_)) {
+                    return refuse(ErrorData::method_not_found::<PingRequestMethod>());
+                }
                 if state.in_flight.len() >= MAX_IN_FLIGHT {
-                    let is_modern = request
-                        .request
-                        .get_meta()
-                        .protocol_version()
-                        .is_some_and(|revision| !revision.has_initialize());
                     return refuse(overloaded(is_modern, "too many requests at once"));
                 }
                 if !state.in_flight.begin(&request.id, batch) {

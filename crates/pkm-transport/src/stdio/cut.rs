@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::message::request_id;
 
 /// The id at the top level of a JSON object that begins with `head` and ends with `tail`.
-pub(super) fn id_of(head: &[u8], tail: &[u8]) -> Option<RequestId> {
+pub(crate) fn id_of(head: &[u8], tail: &[u8]) -> Option<RequestId> {
     id_near_the_beginning(head).or_else(|| id_near_the_end(tail))
 }
 

@@ -9,7 +9,7 @@ const END_BYTES: usize = 4 << 10;
 
 /// One line of the input.
 #[derive(Debug)]
-pub(super) enum Line {
+pub(crate) enum Line {
     Bytes(Vec<u8>),
     /// It went over the limit; both ends are kept.
     TooLong {
@@ -41,7 +41,10 @@ pub(super) fn read_lines(
 }
 
 /// One line without keeping more of it than the limit; `None` at the end of the input.
-fn read_line(input: &mut impl BufRead, max_line_bytes: usize) -> io::Result<Option<Line>> {
+pub(crate) fn read_line(
+    input: &mut impl BufRead,
+    max_line_bytes: usize,
+) -> io::Result<Option<Line>> {
     let mut bytes = Vec::new();
     let mut head = None;
     loop {

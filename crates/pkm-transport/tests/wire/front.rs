@@ -313,5 +313,5 @@ async fn health_needs_no_token_and_readiness_says_why_not() {
         (ready.status, ready.body.as_str()),
         (503, "the model is loading")
     );
-    assert_eq!(server.raw(get("/").as_bytes()).await.status, 404);
+    assert_eq!(server.raw(get("/").as_bytes()).await.status, 401);
 }
