@@ -5,9 +5,11 @@
 
 mod eval;
 mod help;
+mod inspect;
 mod meaning;
 mod notes;
 mod search;
+mod serve;
 mod settings;
 mod support;
 mod transfer;

@@ -1,10 +1,10 @@
 //! Requests in flight, clients that leave or do not read, sessions, the end.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::time::Duration;
 
 use pkm_transport::{StdioOptions, http::HttpOptions};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{
     Http, MODERN, Probe, Stdio, answer_of, handshake, lines, meta, on_stdio, read_reply, request,
@@ -58,7 +58,7 @@ async fn an_id_in_flight_is_refused_and_the_first_gets_its_answer() {
     let body = wait(7, 1_000).to_string();
     let first = server.post(&session, body.as_bytes());
     let second = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        until(|| server.probe.waits().0 == 1).await;
         server.post(&session, body.as_bytes()).await
     };
     let (first, second) = tokio::join!(first, second);
@@ -92,7 +92,7 @@ async fn a_cancelled_request_is_not_answered_and_the_next_one_is() {
         .await;
     assert_eq!(server.next().await["id"], 8);
     assert!(server.finish().await.is_empty());
-    assert_eq!(probe.n_cancelled.load(Ordering::SeqCst), 1);
+    assert_eq!(probe.waits(), (1, 0, 1));
 
     // Over HTTP, by a message of its own.
     let server = Http::start(HttpOptions::default()).await;
@@ -107,7 +107,7 @@ async fn a_cancelled_request_is_not_answered_and_the_next_one_is() {
         wait(7, 60_000).to_string().as_bytes(),
     );
     stream.write_all(&call).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    until(|| server.probe.waits().0 == 1).await;
     assert_eq!(
         server
             .post(&session, cancel.to_string().as_bytes())
@@ -115,7 +115,7 @@ async fn a_cancelled_request_is_not_answered_and_the_next_one_is() {
             .status,
         202
     );
-    until(|| server.probe.n_cancelled.load(Ordering::SeqCst) == 1).await;
+    until(|| server.probe.waits().2 == 1).await;
     assert_eq!(
         server.post(&session, LIST.as_bytes()).await.answers(),
         [(json!(8), 0)]
@@ -131,10 +131,10 @@ async fn a_client_that_leaves_cancels_in_the_newest_revision_and_not_before() {
         .write_all(&request(server.address, "POST", &headers, &body))
         .await
         .unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(server.probe.n_cancelled.load(Ordering::SeqCst), 0);
+    until(|| server.probe.waits().0 == 1).await;
+    assert_eq!(server.probe.waits(), (1, 0, 0));
     drop(stream);
-    until(|| server.probe.n_cancelled.load(Ordering::SeqCst) == 1).await;
+    until(|| server.probe.waits().2 == 1).await;
 
     let session = server.session("2025-11-25").await;
     let mut headers = session.clone();
@@ -147,10 +147,10 @@ async fn a_client_that_leaves_cancels_in_the_newest_revision_and_not_before() {
         wait(7, 700).to_string().as_bytes(),
     );
     stream.write_all(&call).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    until(|| server.probe.waits().0 == 2).await;
     drop(stream);
-    tokio::time::sleep(Duration::from_millis(800)).await;
-    assert_eq!(server.probe.n_cancelled.load(Ordering::SeqCst), 1);
+    until(|| server.probe.waits().1 == 1).await;
+    assert_eq!(server.probe.waits(), (2, 1, 1));
     assert_eq!(
         server.post(&session, LIST.as_bytes()).await.answers(),
         [(json!(8), 0)]
@@ -245,7 +245,8 @@ async fn a_client_that_does_not_read_does_not_keep_the_server_alive() {
         call.to_string().as_bytes(),
     );
     stream.write_all(&bytes).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // It is being answered, and nobody reads on.
+    stream.read_exact(&mut [0; 12]).await.unwrap();
     let other = server.session("2025-11-25").await;
     assert_eq!(
         server.post(&other, LIST.as_bytes()).await.answers(),
@@ -265,7 +266,7 @@ async fn a_stop_lets_requests_finish() {
         .write_all(&request(server.address, "POST", &headers, &body))
         .await
         .unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    until(|| server.probe.waits().0 == 1).await;
     server.stop.cancel();
     let reply = read_reply(&mut stream).await;
     assert_eq!(reply.answers(), [(json!(7), 0)]);
@@ -295,7 +296,7 @@ async fn sessions_have_a_cap_and_the_one_that_was_idle_longest_makes_room() {
     let call = wait(7, 1_500).to_string();
     let busy = [&first, &third].map(|session| server.post(session, call.as_bytes()));
     let late = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        until(|| server.probe.waits().0 == 2).await;
         server
             .post(&[], handshake("2025-11-25")[0].to_string().as_bytes())
             .await
@@ -313,18 +314,19 @@ async fn sessions_have_a_cap_and_the_one_that_was_idle_longest_makes_room() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_at_work_outlives_its_idle_time_and_an_idle_one_does_not() {
     let server = Http::start(HttpOptions {
-        session_idle: Duration::from_millis(400),
+        session_idle: Duration::from_secs(2),
         ..HttpOptions::default()
     })
     .await;
     let session = server.session("2025-11-25").await;
     let reply = server
-        .post(&session, wait(7, 1_500).to_string().as_bytes())
+        .post(&session, wait(7, 5_000).to_string().as_bytes())
         .await;
     assert_eq!(reply.answers(), [(json!(7), 0)]);
     let mut last = 200;
     for _ in 0..10 {
-        tokio::time::sleep(Duration::from_millis(1_000)).await;
+        // Looking at it makes it busy, so there is time between two looks.
+        tokio::time::sleep(Duration::from_secs(4)).await;
         last = server.post(&session, LIST.as_bytes()).await.status;
         if last == 404 {
             break;
@@ -343,7 +345,7 @@ async fn requests_have_a_cap() {
     let (headers, body) = modern_wait(1_000);
     let first = server.post(&headers[1..], &body);
     let second = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        until(|| server.probe.waits().0 == 1).await;
         server.post(&headers[1..], &body).await
     };
     let (first, second) = tokio::join!(first, second);

@@ -6,3 +6,4 @@ mod life;
 mod property;
 mod support;
 mod table;
+mod tap;

@@ -37,7 +37,21 @@ pub(crate) const MODERN: &str = "2026-07-28";
 /// `echo` answers, `boom` panics, `wait` takes a while or until it is cancelled.
 #[derive(Clone, Default)]
 pub(crate) struct Probe {
-    pub(crate) n_cancelled: Arc<AtomicUsize>,
+    n_started: Arc<AtomicUsize>,
+    n_finished: Arc<AtomicUsize>,
+    n_cancelled: Arc<AtomicUsize>,
+}
+
+impl Probe {
+    /// Calls of `wait` so far: begun, come to their end, cancelled.
+    pub(crate) fn waits(&self) -> (usize, usize, usize) {
+        let count = |counter: &AtomicUsize| counter.load(Ordering::SeqCst);
+        (
+            count(&self.n_started),
+            count(&self.n_finished),
+            count(&self.n_cancelled),
+        )
+    }
 }
 
 impl ServerHandler for Probe {
@@ -83,12 +97,15 @@ impl ServerHandler for Probe {
             "boom" => panic!("a tool that panics"),
             "wait" => {
                 let ms = arguments["ms"].as_u64().unwrap();
+                self.n_started.fetch_add(1, Ordering::SeqCst);
                 if let Some(token) = context.meta.get_progress_token() {
                     let progress = ProgressNotificationParam::new(token, 1.0);
                     let _ = context.peer.notify_progress(progress).await;
                 }
                 tokio::select! {
-                    () = tokio::time::sleep(Duration::from_millis(ms)) => {}
+                    () = tokio::time::sleep(Duration::from_millis(ms)) => {
+                        self.n_finished.fetch_add(1, Ordering::SeqCst);
+                    }
                     () = context.ct.cancelled() => {
                         self.n_cancelled.fetch_add(1, Ordering::SeqCst);
                     }

@@ -12,6 +12,7 @@ pub(crate) mod export;
 pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod import;
+pub(crate) mod inspect;
 pub(crate) mod jobs;
 pub(crate) mod list;
 pub(crate) mod model;
@@ -52,6 +53,7 @@ pub(crate) fn run(command: Command, config: &Config, out: &mut Out) -> Result<()
         Command::Model(args) => model::run(args, config, out),
         Command::Config(args) => settings::run(&args, config, out),
         Command::Doctor(args) => doctor::run(&args, config, out),
+        Command::Inspect(args) => inspect::run(&args, out),
         Command::Bench(args) => bench::run(&args, config, out),
         Command::Eval(args) => eval::run(&args, config, out),
         Command::Completions(args) => completions::run(&args, out),

@@ -4,12 +4,15 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
+use jiff::Timestamp;
 use pkm_engine::{Engine, ModelState};
+use pkm_inspect::{Redaction, TraceLog};
 use pkm_mcp::Server;
-use pkm_transport::StdioOptions;
 use pkm_transport::http::{self, HttpOptions, Token};
+use pkm_transport::{Direction, StdioOptions, Tap};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
@@ -33,10 +36,21 @@ pub(crate) struct Serve {
     /// Web page that may ask from a browser, by its origin such as `http://localhost:6274`
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
     origins: Vec<String>,
+    /// Write each message to this file, for `pkm inspect`
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write texts of notes to the trace, too, and not only their lengths
+    #[arg(long, requires = "trace")]
+    keep_text: bool,
 }
 
 /// Answers clients until they close the input, or until the process is asked to stop.
 pub(crate) fn run(args: Serve, config: &Config) -> Result<()> {
+    let tap = args
+        .trace
+        .as_deref()
+        .map(|file| trace(file, args.keep_text))
+        .transpose()?;
     let http = match &args.http {
         Some(address) => Some((*address, http_options(&args)?)),
         None => None,
@@ -45,24 +59,32 @@ pub(crate) fn run(args: Serve, config: &Config) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(serve(engine.clone(), http));
+    let served = runtime.block_on(serve(engine.clone(), http, tap));
     // A read of stdin cannot be interrupted: do not wait for its thread.
     runtime.shutdown_background();
     drop(engine);
     served
 }
 
-async fn serve(engine: Engine, http: Option<(SocketAddr, HttpOptions)>) -> Result<()> {
+async fn serve(
+    engine: Engine,
+    http: Option<(SocketAddr, HttpOptions)>,
+    tap: Option<Arc<dyn Tap>>,
+) -> Result<()> {
     let stopped = |error| Failure::new("the server stopped").source(error);
     let stop = CancellationToken::new();
     tokio::spawn(pkm_transport::stop_on_signal(stop.clone()).map_err(stopped)?);
     let server = Server::new(engine.clone());
     let Some((address, mut options)) = http else {
-        let options = StdioOptions::default();
+        let options = StdioOptions {
+            tap,
+            ..StdioOptions::default()
+        };
         return Ok(pkm_transport::serve_stdio(server, options, stop)
             .await
             .map_err(stopped)?);
     };
+    options.tap = tap;
     options.ready = Some(Arc::new(move || ready(&engine)));
     let listener = http::bind(address, &options).await.map_err(|error| {
         let hint = match &error {
@@ -116,6 +138,47 @@ fn read_token(path: &Path) -> Result<Token> {
         .hint("make one with `openssl rand -hex 32`")
     })?;
     Ok(token)
+}
+
+/// Writes what goes over the wire to a log.
+struct Trace {
+    log: TraceLog,
+    /// Several processes may write to one file.
+    process: u32,
+    has_failed: AtomicBool,
+}
+
+impl Tap for Trace {
+    fn message(&self, direction: Direction, channel: &str, bytes: &[u8]) {
+        let direction = match direction {
+            Direction::ToServer => pkm_inspect::Direction::ToServer,
+            Direction::ToClient => pkm_inspect::Direction::ToClient,
+        };
+        let channel = format!("{}/{channel}", self.process);
+        if let Err(error) = self
+            .log
+            .record(Timestamp::now(), direction, &channel, bytes)
+            && !self.has_failed.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(%error, "the trace cannot be written; serving goes on");
+        }
+    }
+}
+
+fn trace(file: &Path, with_text: bool) -> Result<Arc<dyn Tap>> {
+    let redaction = if with_text {
+        Redaction::None
+    } else {
+        Redaction::NoteText
+    };
+    let log = TraceLog::create(file, redaction).map_err(|error| {
+        Failure::new(format!("cannot write the trace to {}", file.display())).source(error)
+    })?;
+    Ok(Arc::new(Trace {
+        log,
+        process: std::process::id(),
+        has_failed: AtomicBool::new(false),
+    }))
 }
 
 #[cfg(unix)]
