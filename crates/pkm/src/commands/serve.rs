@@ -45,14 +45,14 @@ pub(crate) struct Serve {
 }
 
 /// Answers clients until they close the input, or until the process is asked to stop.
-pub(crate) fn run(args: Serve, config: &Config) -> Result<()> {
+pub(crate) fn run(args: &Serve, config: &Config) -> Result<()> {
     let tap = args
         .trace
         .as_deref()
         .map(|file| trace(file, args.keep_text))
         .transpose()?;
     let http = match &args.http {
-        Some(address) => Some((*address, http_options(&args)?)),
+        Some(address) => Some((*address, http_options(args)?)),
         None => None,
     };
     let engine = wiring::open(config, Turn::Take, ModelUse::Load)?;
