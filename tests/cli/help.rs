@@ -25,6 +25,7 @@ const COMMANDS: &[&str] = &[
     "model",
     "config",
     "doctor",
+    "inspect",
     "eval",
     "bench",
     "completions",

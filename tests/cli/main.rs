@@ -5,6 +5,7 @@
 
 mod eval;
 mod help;
+mod inspect;
 mod meaning;
 mod notes;
 mod search;

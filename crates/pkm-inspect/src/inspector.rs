@@ -172,10 +172,12 @@ impl Inspector {
                         )
                     }));
                 } else if let Some((_, id, call)) = open.next() {
-                    let n_more = open.count();
-                    let reason = format!(
-                        "neither it nor {n_more} more requests were answered: the log seems to hold one direction only"
-                    );
+                    let others = match open.count() {
+                        0 => "it was".to_owned(),
+                        n => format!("it and {n} more were"),
+                    };
+                    let reason =
+                        format!("{others} not answered; the log seems to hold one direction only");
                     reports.push(report(id, call, Finding::warning("never_answered", reason)));
                 }
             }

@@ -1,4 +1,5 @@
-//! From the command line to an exit code: 0 done, 1 failed, 2 wrong usage.
+//! From the command line to an exit code: 0 done, 1 failed, 2 wrong usage, or that of a server which
+//! `inspect` ran.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -9,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::Cli;
 use crate::config::{Config, Environment};
 use crate::out::Out;
-use crate::report::{self, Failure};
+use crate::report::{self, Exit, Failure};
 use crate::{commands, out};
 
 pub(crate) fn run() -> ExitCode {
@@ -23,6 +24,7 @@ pub(crate) fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read our output has seen enough, as in `pkm list | head -1`.
         Err(_) if out.is_closed() => ExitCode::SUCCESS,
+        Err(error) if error.is::<Exit>() => ExitCode::from(report::exit_code(&error)),
         Err(error) => {
             // What was already said goes first, so that the two streams read in order.
             let _ = out.flush();

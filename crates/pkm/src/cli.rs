@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use pkm_engine::Filter;
 
 use crate::commands::{
-    add, bench, completions, delete, doctor, edit, eval, export, get, history, import, jobs, list,
-    model, reindex, related, restore, search, serve, settings, status, trash,
+    add, bench, completions, delete, doctor, edit, eval, export, get, history, import, inspect,
+    jobs, list, model, reindex, related, restore, search, serve, settings, status, trash,
 };
 use crate::{config, when};
 
@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Config(settings::Settings),
     /// Check the data folder and the model, and repair what can be repaired
     Doctor(doctor::Doctor),
+    /// Find what is wrong in a log of MCP messages, or between a client and a server
+    Inspect(inspect::Inspect),
     /// Measure search on a set of questions with known answers
     Eval(eval::Eval),
     /// Measure speed on this machine

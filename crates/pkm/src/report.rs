@@ -59,6 +59,18 @@ impl StdError for Failure {
     }
 }
 
+/// The end of another program, which ran in our place and has said why.
+#[derive(Debug)]
+pub(crate) struct Exit(pub(crate) u8);
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the command ended with {}", self.0)
+    }
+}
+
+impl StdError for Exit {}
+
 /// What stderr shows, without the last line end.
 pub(crate) fn render(error: &anyhow::Error) -> String {
     let mut text = format!("error: {}", chain(error));
@@ -70,6 +82,9 @@ pub(crate) fn render(error: &anyhow::Error) -> String {
 }
 
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    if let Some(Exit(code)) = error.downcast_ref() {
+        return *code;
+    }
     let usage = error.chain().any(|cause| {
         cause
             .downcast_ref::<Failure>()
@@ -126,6 +141,7 @@ fn engine_hint(error: &EngineError) -> Option<String> {
         EngineError::Conflict { id, .. } => {
             format!("`pkm get {id} --json` shows the note and its revision")
         }
+        EngineError::TrashChanged { .. } => "`pkm trash` shows what is in it now".to_owned(),
         EngineError::StaleIndex { .. } => {
             "`pkm reindex` moves the notes to the model in use; `--keyword` finds words meanwhile"
                 .to_owned()

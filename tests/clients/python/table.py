@@ -73,7 +73,11 @@ class Visit:
         if self.wire.is_modern:
             wanted = {"notifications": {"resourceSubscriptions": [uri]}}
             id = self.wire.start("subscriptions/listen", wanted)
-            agreed = self.wire.wait(lambda message: message.get("method") == "notifications/subscriptions/acknowledged")
+            agreed = self.wire.wait(
+                lambda message: message.get("method") == "notifications/subscriptions/acknowledged"
+                or message.get("id") == id
+            )
+            assert "error" not in agreed, agreed
             assert agreed["params"]["notifications"]["resourceSubscriptions"] == [uri], agreed
         else:
             assert self.wire.server["capabilities"]["resources"]["subscribe"] is True

@@ -12,6 +12,7 @@ pub(crate) mod export;
 pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod import;
+pub(crate) mod inspect;
 pub(crate) mod jobs;
 pub(crate) mod list;
 pub(crate) mod model;
@@ -33,7 +34,7 @@ use crate::out::Out;
 /// Does what was asked for.
 pub(crate) fn run(command: Command, config: &Config, out: &mut Out) -> Result<()> {
     match command {
-        Command::Serve(args) => serve::run(args, config),
+        Command::Serve(args) => serve::run(&args, config),
         Command::Import(args) => import::run(args, config, out),
         Command::Export(args) => export::run(args, config, out),
         Command::Add(args) => add::run(args, config, out),
@@ -52,6 +53,7 @@ pub(crate) fn run(command: Command, config: &Config, out: &mut Out) -> Result<()
         Command::Model(args) => model::run(args, config, out),
         Command::Config(args) => settings::run(&args, config, out),
         Command::Doctor(args) => doctor::run(&args, config, out),
+        Command::Inspect(args) => inspect::run(&args, out),
         Command::Bench(args) => bench::run(&args, config, out),
         Command::Eval(args) => eval::run(&args, config, out),
         Command::Completions(args) => completions::run(&args, out),

@@ -36,23 +36,23 @@ pub(crate) struct Serve {
     /// Web page that may ask from a browser, by its origin such as `http://localhost:6274`
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
     origins: Vec<String>,
-    /// Write each message to this file, for `pkm inspect`; texts of the notes are left out
+    /// Write each message to this file, for `pkm inspect`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write the texts of the notes to the trace too
+    /// Write texts of notes to the trace, too, and not only their lengths
     #[arg(long, requires = "trace")]
-    trace_text: bool,
+    keep_text: bool,
 }
 
 /// Answers clients until they close the input, or until the process is asked to stop.
-pub(crate) fn run(args: Serve, config: &Config) -> Result<()> {
+pub(crate) fn run(args: &Serve, config: &Config) -> Result<()> {
     let tap = args
         .trace
         .as_deref()
-        .map(|file| trace(file, args.trace_text))
+        .map(|file| trace(file, args.keep_text))
         .transpose()?;
     let http = match &args.http {
-        Some(address) => Some((*address, http_options(&args)?)),
+        Some(address) => Some((*address, http_options(args)?)),
         None => None,
     };
     let engine = wiring::open(config, Turn::Take, ModelUse::Load)?;
@@ -74,7 +74,7 @@ async fn serve(
     let stopped = |error| Failure::new("the server stopped").source(error);
     let stop = CancellationToken::new();
     tokio::spawn(pkm_transport::stop_on_signal(stop.clone()).map_err(stopped)?);
-    let server = Server::new(engine.clone());
+    let server = Server::new(engine.clone()).with_stop(stop.clone());
     let Some((address, mut options)) = http else {
         let options = StdioOptions {
             tap,
