@@ -19,4 +19,4 @@ mod text;
 mod tools;
 mod wire;
 
-pub use self::server::Server;
+pub use self::server::{Server, ServerOptions};

@@ -1,6 +1,7 @@
 //! The tools: their arguments and answers, and one call of the engine each.
 
 mod change;
+mod connector;
 mod jobs;
 mod list;
 mod matches;
@@ -25,6 +26,7 @@ use crate::{
     confirm::Consent,
     progress::Progress,
     schema,
+    server::ServerOptions,
     wire::{Fault, Refusal},
 };
 
@@ -106,7 +108,7 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(options: ServerOptions) -> Self {
         let mut tools = Self {
             by_name: BTreeMap::new(),
             asking: BTreeSet::new(),
@@ -124,6 +126,10 @@ impl Tools {
         tools.add::<jobs::ReindexNotes>();
         tools.add::<jobs::JobStatus>();
         tools.add::<status::IndexStatus>();
+        if options.connector_tools {
+            tools.add::<connector::Search>();
+            tools.add::<connector::Fetch>();
+        }
         tools
     }
 
