@@ -1,6 +1,6 @@
 //! What happens to the notes, by whichever process.
 
-use pkm_store::{Job, JobId, NoteId, Watch};
+use pkm_store::{Commits, Job, JobId, NoteId, Watch};
 
 use crate::model::ModelState;
 use crate::{Engine, Error};
@@ -11,7 +11,7 @@ const MAX_JOBS: usize = 20;
 /// What has happened between two looks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// The notes that were written, ascending.
+    /// The notes that were written.
     pub notes: Vec<NoteId>,
     /// Whether a note came, went, or has another title.
     pub relisted: bool,
@@ -27,6 +27,8 @@ pub struct ChangeFeed {
     watch: Watch,
     jobs: Vec<Job>,
     model: ModelState,
+    /// What was seen by a look that failed in the end.
+    unseen: Option<Changes>,
 }
 
 impl Engine {
@@ -44,6 +46,7 @@ impl Engine {
             watch: engine.store().watch()?,
             jobs: engine.store().list_jobs(MAX_JOBS)?,
             model: engine.model().state(),
+            unseen: None,
             engine,
         })
     }
@@ -59,20 +62,25 @@ impl ChangeFeed {
     pub fn look(&mut self) -> Result<Option<Changes>, Error> {
         let model = self.engine.model().state();
         let commits = self.watch.look()?;
-        if commits.is_none() && model == self.model {
-            return Ok(None);
-        }
+        let is_same = commits.is_none() && model == self.model;
         self.model = model;
+        let Commits {
+            notes,
+            relisted,
+            is_cut,
+        } = commits.unwrap_or_default();
+        let unseen = match (&mut self.unseen, is_same) {
+            (None, true) => return Ok(None),
+            (unseen, _) => unseen.get_or_insert_default(),
+        };
+        unseen.notes.extend(notes);
+        unseen.relisted |= relisted;
+        unseen.is_cut |= is_cut;
+
         let jobs = self.engine.store().list_jobs(MAX_JOBS)?;
         let moved = jobs.iter().filter(|job| !self.jobs.contains(job));
-        let moved = moved.map(|job| job.id).collect();
+        unseen.jobs = moved.map(|job| job.id).collect();
         self.jobs = jobs;
-        let commits = commits.unwrap_or_default();
-        Ok(Some(Changes {
-            notes: commits.notes,
-            relisted: commits.relisted,
-            jobs: moved,
-            is_cut: commits.is_cut,
-        }))
+        Ok(self.unseen.take())
     }
 }

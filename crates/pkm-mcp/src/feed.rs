@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use pkm_engine::{ChangeFeed, Changes, Engine, Error as EngineError};
@@ -18,8 +18,8 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Changes kept for a listener that is slow; one that is further behind takes everything for
 /// changed.
 const CAPACITY: usize = 64;
-/// Listeners that can be promised at a time and not yet taken up.
-const MAX_PROMISED: usize = 64;
+/// How long a promised listener waits to be taken up: a client that went away never does it.
+const PROMISE_TTL: Duration = Duration::from_secs(60);
 
 pub(crate) type Listener = broadcast::Receiver<Arc<Changes>>;
 
@@ -36,7 +36,8 @@ struct Inner {
 struct State {
     /// To the listeners, while the look-out runs.
     sender: Option<broadcast::Sender<Arc<Changes>>>,
-    promised: VecDeque<Listener>,
+    /// Listeners that were promised, and when.
+    promised: VecDeque<(Instant, Listener)>,
 }
 
 impl Feed {
@@ -57,18 +58,14 @@ impl Feed {
     pub(crate) fn promise(&self) -> Result<(), Fault> {
         let mut state = self.0.lock();
         let listener = self.listen_with(&mut state)?;
-        // Promises that were never taken up, as of clients that went away, give way.
-        if state.promised.len() == MAX_PROMISED {
-            state.promised.pop_front();
-        }
-        state.promised.push_back(listener);
+        state.promised.push_back((Instant::now(), listener));
         Ok(())
     }
 
     /// The oldest promised listener: none of those promised later has heard more.
     pub(crate) fn take_up(&self) -> Result<Listener, Fault> {
         let promised = self.0.lock().promised.pop_front();
-        promised.map_or_else(|| self.listen(), Ok)
+        promised.map_or_else(|| self.listen(), |(_, listener)| Ok(listener))
     }
 
     fn listen_with(&self, state: &mut State) -> Result<Listener, Fault> {
@@ -109,6 +106,7 @@ impl Inner {
     /// another.
     fn is_alone(&self, sender: &broadcast::Sender<Arc<Changes>>) -> bool {
         let mut state = self.lock();
+        state.promised.retain(|(at, _)| at.elapsed() < PROMISE_TTL);
         let is_alone = sender.receiver_count() == 0;
         if is_alone {
             state.sender = None;

@@ -8,7 +8,10 @@ use std::{
 use pkm_engine::JobId;
 use rmcp::{
     ErrorData, RoleServer,
-    model::{CallToolRequestParams, CallToolResponse, CreateTaskResult, JsonObject, Task},
+    model::{
+        CallToolRequestParams, CallToolResponse, CreateTaskResult, InputRequiredResult,
+        InputResponses, JsonObject, Task,
+    },
     service::RequestContext,
 };
 use serde_json::json;
@@ -29,6 +32,19 @@ use crate::{
 /// How long a call waits for the user's replies in all: clients give up after a minute.
 const MAX_ASKING: Duration = Duration::from_secs(50);
 
+/// What a client without a handshake brings back to a call that was answered with a question.
+struct Retry {
+    state: Option<String>,
+    replies: Option<InputResponses>,
+}
+
+/// What came of a call that asks the user first.
+enum Confirmed {
+    /// The client is to ask, and to call again.
+    Question(InputRequiredResult),
+    Outcome(Result<Answer, Fault>),
+}
+
 impl Server {
     pub(super) async fn respond(
         &self,
@@ -41,32 +57,21 @@ impl Server {
         }
         let caller = Caller::of(&context);
         let arguments = request.arguments.unwrap_or_default();
-        let bound_to = confirm::bound_to(&name, &arguments);
-        let mut consent = match &request.request_state {
-            _ if !caller.takes_questions() => Consent::CannotAsk,
-            Some(state) if caller.is_modern() && self.shared.tools.asks(&name) => {
-                let replies = request.input_responses.as_ref();
-                self.shared.confirmations.reply(state, replies, &bound_to)?
+        let outcome = if self.shared.tools.asks(&name) {
+            let retry = Retry {
+                state: request.request_state,
+                replies: request.input_responses,
+            };
+            match self
+                .confirmed(&name, arguments, &retry, &caller, &context)
+                .await?
+            {
+                Confirmed::Question(question) => return Ok(self.signed(&context, question).into()),
+                Confirmed::Outcome(outcome) => outcome,
             }
-            _ => Consent::CanAsk,
-        };
-        let asked_since = Instant::now();
-        let outcome = loop {
-            let call = self.call(&name, arguments.clone(), consent, &caller, &context);
-            match call.await {
-                Err(Fault::MustAsk(question)) if caller.is_modern() => {
-                    let asked = self.shared.confirmations.question(question, &bound_to)?;
-                    return Ok(self.signed(&context, asked).into());
-                }
-                Err(Fault::MustAsk(question)) => {
-                    let patience = MAX_ASKING.saturating_sub(asked_since.elapsed());
-                    match confirm::ask(&context.peer, question, patience, &context.ct).await {
-                        Ok(reply) => consent = reply,
-                        Err(fault) => break Err(fault),
-                    }
-                }
-                outcome => break outcome,
-            }
+        } else {
+            self.call(&name, arguments, Consent::CannotAsk, &caller, &context)
+                .await
         };
         let result = match outcome {
             Ok(Answer { job: Some(job), .. }) if caller.takes_tasks() => {
@@ -77,6 +82,43 @@ impl Server {
             Err(fault) => fault.into_tool_answer(caller.road())?,
         };
         Ok(self.signed(&context, result).into())
+    }
+
+    /// Calls a tool that asks the user first.
+    async fn confirmed(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        retry: &Retry,
+        caller: &Caller,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Confirmed, Fault> {
+        let bound_to = confirm::bound_to(name, &arguments);
+        let confirmations = &self.shared.confirmations;
+        let mut consent = match &retry.state {
+            _ if !caller.takes_questions() => Consent::CannotAsk,
+            Some(state) if caller.is_modern() => {
+                confirmations.reply(state, retry.replies.as_ref(), &bound_to)?
+            }
+            _ => Consent::CanAsk,
+        };
+        let asking_since = Instant::now();
+        loop {
+            let call = self.call(name, arguments.clone(), consent, caller, context);
+            let question = match call.await {
+                Err(Fault::MustAsk(question)) => question,
+                outcome => return Ok(Confirmed::Outcome(outcome)),
+            };
+            if caller.is_modern() {
+                let question = confirmations.question(question, &bound_to)?;
+                return Ok(Confirmed::Question(question));
+            }
+            let patience = MAX_ASKING.saturating_sub(asking_since.elapsed());
+            match confirm::ask(&context.peer, question, patience, &context.ct).await {
+                Ok(reply) => consent = reply,
+                Err(fault) => return Ok(Confirmed::Outcome(Err(fault))),
+            }
+        }
     }
 
     /// Calls a tool on a thread that may block, and tells the client its progress meanwhile.
