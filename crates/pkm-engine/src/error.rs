@@ -51,6 +51,12 @@ pub enum Error {
         /// The revision it has now.
         found: Revision,
     },
+    /// The trash holds other notes than the caller saw: look again. Nothing was removed.
+    #[error("the trash has changed meanwhile; nothing was removed")]
+    TrashChanged {
+        /// How many notes would be removed now.
+        n_notes: usize,
+    },
     /// The data folder is kept busy by others: try again shortly.
     #[error("the data folder is busy; try again in a moment")]
     Busy {
@@ -131,6 +137,7 @@ impl From<pkm_store::Error> for Error {
                 expected,
                 found,
             },
+            Store::TrashChanged { n_notes } => Self::TrashChanged { n_notes },
             Store::ReadOnly { .. } => Self::ReadOnly { source },
             Store::DiskFull { .. } => Self::DiskFull { source },
             Store::Busy { .. } => Self::Busy { source },

@@ -57,6 +57,8 @@ pub struct Job {
     pub error: Option<String>,
     /// When it was asked for.
     pub created_at: Timestamp,
+    /// When its row was last written.
+    pub updated_at: Timestamp,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
 }
@@ -74,6 +76,11 @@ impl Job {
 impl From<pkm_store::Job> for Job {
     fn from(job: pkm_store::Job) -> Self {
         let eta = eta(&job);
+        let later = [job.started_at, job.heartbeat_at, job.finished_at];
+        let updated_at = later
+            .into_iter()
+            .flatten()
+            .fold(job.created_at, Timestamp::max);
         Self {
             id: job.id,
             kind: job.kind,
@@ -85,6 +92,7 @@ impl From<pkm_store::Job> for Job {
             eta,
             error: job.error,
             created_at: job.created_at,
+            updated_at,
             finished_at: job.finished_at,
         }
     }

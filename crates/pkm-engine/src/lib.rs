@@ -5,6 +5,7 @@
 //! and command lines convert them.
 
 mod anchors;
+mod changes;
 mod check;
 mod chunk;
 mod cursor;
@@ -21,6 +22,7 @@ mod passages;
 mod search;
 mod status;
 mod transfer;
+mod trash;
 mod vectors;
 mod worker;
 
@@ -28,6 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use changes::{ChangeFeed, Changes};
 pub use check::MAX_CONTENT_BYTES;
 pub use doctor::{Finding, Severity};
 pub use error::Error;
@@ -36,11 +39,12 @@ pub use job::{Job, JobState, ReindexScope};
 pub use model::{ModelSource, ModelState};
 pub use note::{
     ContentEdit, Deleted, Indexed, ListRequest, MAX_LIST_LIMIT, NoteDraft, NoteEdit, NotePage,
-    TrashedNote, Written,
+    Written,
 };
 pub use pkm_embed::{Embedder, ModelCard};
 pub use pkm_store::{
-    Count, Filter, JobId, Note, NoteId, NoteRevision, NoteSummary, Revision, RevisionSummary, Sort,
+    Count, Filter, JobId, Note, NoteId, NoteRevision, NoteSummary, Purged, Revision,
+    RevisionSummary, Sort, TrashMark,
 };
 pub use search::{
     Arms, Completeness, Hit, IndexState, MAX_LIMIT, SearchAnswer, SearchMode, SearchRequest,
@@ -50,6 +54,7 @@ pub use transfer::{
     DryRun, ExportReport, ExportRequest, ImportReport, ImportRequest, Overwrite, Prune,
     TransferProgress,
 };
+pub use trash::{TrashContents, TrashedNote};
 
 use crate::model::Model;
 use crate::vectors::Vectors;

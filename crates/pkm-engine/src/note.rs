@@ -98,19 +98,6 @@ pub struct Deleted {
     pub restorable_until: Timestamp,
 }
 
-/// A note in the trash.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TrashedNote {
-    /// The note.
-    pub id: NoteId,
-    /// Its title.
-    pub title: String,
-    /// When it was deleted.
-    pub deleted_at: Timestamp,
-    /// Until then [`Engine::restore_note`] brings it back.
-    pub restorable_until: Timestamp,
-}
-
 /// Which notes to list.
 #[derive(Debug, Clone)]
 pub struct ListRequest {
@@ -287,24 +274,6 @@ impl Engine {
         Ok(self.store().history(id)?)
     }
 
-    /// Up to `limit` notes in the trash, the last deleted first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
-    pub fn trash(&self, limit: usize) -> Result<Vec<TrashedNote>, Error> {
-        let trashed = self.store().list_trash(limit)?;
-        Ok(trashed
-            .into_iter()
-            .map(|trashed| TrashedNote {
-                id: trashed.note.id,
-                title: trashed.note.title,
-                deleted_at: trashed.deleted_at,
-                restorable_until: self.restorable_until(trashed.deleted_at),
-            })
-            .collect())
-    }
-
     /// A page of notes.
     ///
     /// # Errors
@@ -446,12 +415,6 @@ impl Engine {
         self.store()
             .put_vectors(fingerprint, embedder.card().dim, &vectors)?;
         Ok(Indexed::Now)
-    }
-
-    fn restorable_until(&self, deleted_at: Timestamp) -> Timestamp {
-        deleted_at
-            .checked_add(self.trash_retention())
-            .unwrap_or(Timestamp::MAX)
     }
 }
 

@@ -140,8 +140,8 @@ impl Engine {
             return Ok(());
         };
         if !*purged {
-            if let Ok(before) = Timestamp::now().checked_sub(self.trash_retention()) {
-                self.store().purge_deleted_before(before)?;
+            if let Some(before) = self.trash_limit() {
+                self.store().empty_trash(Some(before), None)?;
             }
             *purged = true;
         }

@@ -33,7 +33,7 @@ pub(crate) struct Lifecycle {
 }
 
 /// What a request without handshake says of itself.
-fn stated_version<'a>(meta: Option<&'a Map<String, Value>>) -> Option<&'a str> {
+fn stated_version(meta: Option<&Map<String, Value>>) -> Option<&str> {
     meta?.get(VERSION)?.as_str()
 }
 
@@ -99,9 +99,9 @@ impl Lifecycle {
         let meta = message.meta();
         let says_anything =
             meta.is_some_and(|meta| meta.contains_key(VERSION) || meta.contains_key(CAPABILITIES));
-        let has_handshake = self.handshake != Handshake::None;
-        let must_say = says_anything || method == "server/discover" || self.modern.is_some();
-        if must_say && !(has_handshake && !says_anything) {
+        let must_say = self.handshake == Handshake::None
+            && (method == "server/discover" || self.modern.is_some());
+        if says_anything || must_say {
             check_meta(meta, findings);
             if let Some(version) = stated_version(meta) {
                 self.modern = check_known(version, "params._meta", findings).or(self.modern);

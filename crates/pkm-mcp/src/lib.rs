@@ -3,12 +3,17 @@
 //! [`Server`] answers requests and knows nothing of the transport; `pkm-transport` serves it.
 
 mod blocking;
+mod caller;
 mod check;
+mod feed;
 mod progress;
 mod prompts;
 mod resources;
 mod schema;
 mod server;
+mod signature;
+mod subscriptions;
+mod tasks;
 mod text;
 mod tools;
 mod wire;

@@ -10,7 +10,7 @@ use rmcp::model::{
 };
 
 use crate::{
-    resources::{note_uri, text_contents},
+    resources::{Completion, note_uri, text_contents},
     text::{count, cut, parse_time},
     wire::{Fault, invalid_params, text_argument},
 };
@@ -74,14 +74,6 @@ pub(crate) fn list() -> Vec<Prompt> {
     ]
 }
 
-/// What an argument can be completed with.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Completion {
-    NoteId,
-    Tag,
-    None,
-}
-
 /// How to complete an argument of a prompt.
 ///
 /// # Errors
@@ -91,7 +83,7 @@ pub(crate) fn completion(prompt: &str, argument: &str) -> Result<Completion, Err
     match (prompt, argument) {
         (FIND_CONNECTIONS, "note_id") => Ok(Completion::NoteId),
         (SUMMARIZE_TOPIC, "topic") => Ok(Completion::Tag),
-        (WEEKLY_REVIEW, "since") => Ok(Completion::None),
+        (WEEKLY_REVIEW, "since") => Ok(Completion::Date),
         _ if NAMES.contains(&prompt) => Err(invalid_params(
             "argument.name",
             format!(

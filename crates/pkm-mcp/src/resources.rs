@@ -1,6 +1,11 @@
-//! Notes as resources, and completion of their ids.
+//! Notes, the status and jobs as resources, and completion of their ids.
 
-use pkm_engine::{Engine, Error as EngineError, Filter, ListRequest, NoteId, NoteSummary, Sort};
+use std::fmt;
+
+use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
+use pkm_engine::{
+    Engine, Error as EngineError, Filter, JobId, ListRequest, NoteId, NoteSummary, Sort,
+};
 use rmcp::model::{
     Annotations, ArgumentInfo, CompletionInfo, ErrorData, ListResourcesResult, Reference, Resource,
     ResourceContents, ResourceTemplate,
@@ -16,6 +21,8 @@ use crate::{
 
 const NOTE_TEMPLATE: &str = "note://{id}";
 const NOTE_SCHEME: &str = "note://";
+const JOB_TEMPLATE: &str = "pkm://jobs/{id}";
+const JOB_PREFIX: &str = "pkm://jobs/";
 const STATUS_URI: &str = "pkm://status";
 const MARKDOWN: &str = "text/markdown";
 const JSON: &str = "application/json";
@@ -23,9 +30,41 @@ const JSON: &str = "application/json";
 const PAGE: usize = 50;
 const TITLE_MAX_BYTES: usize = 240;
 
+/// What a uri of ours leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Address {
+    Status,
+    Note(NoteId),
+    Job(JobId),
+}
+
+impl Address {
+    /// `None` for a uri that no resource of this server can have.
+    pub(crate) fn parse(uri: &str) -> Option<Self> {
+        if uri == STATUS_URI {
+            return Some(Self::Status);
+        }
+        if let Some(id) = uri.strip_prefix(JOB_PREFIX) {
+            return id.parse().ok().map(Self::Job);
+        }
+        let id = uri.strip_prefix(NOTE_SCHEME)?.trim_end_matches('/');
+        id.parse().ok().map(|id| Self::Note(NoteId(id)))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status => f.write_str(STATUS_URI),
+            Self::Note(id) => write!(f, "{NOTE_SCHEME}{id}"),
+            Self::Job(id) => write!(f, "{JOB_PREFIX}{id}"),
+        }
+    }
+}
+
 /// The uri under which a client can read a note.
 pub(crate) fn note_uri(id: NoteId) -> String {
-    format!("{NOTE_SCHEME}{id}")
+    Address::Note(id).to_string()
 }
 
 /// One page: the status, then the notes, the last changed first.
@@ -63,13 +102,17 @@ fn resource_of(note: &NoteSummary) -> Resource {
         .with_annotations(annotations)
 }
 
-/// The one template.
+/// The templates: notes, of which the list shows a page at a time, and jobs, which it leaves out.
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new(NOTE_TEMPLATE, "note")
             .with_title("A note")
             .with_description("One note as Markdown, by its id")
             .with_mime_type(MARKDOWN),
+        ResourceTemplate::new(JOB_TEMPLATE, "job")
+            .with_title("A job")
+            .with_description("How far a job is, by the job_id that reindex_notes gave")
+            .with_mime_type(JSON),
     ]
 }
 
@@ -80,29 +123,42 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 /// "Resource not found" in the words of the newest handshake; rmcp translates it for later
 /// revisions.
 pub(crate) fn read(engine: &Engine, uri: &str) -> Result<ResourceContents, ErrorData> {
-    if uri == STATUS_URI {
-        let status = tools::status(engine).map_err(Fault::into_protocol_error)?;
-        let text = serde_json::to_string_pretty(&status)
-            .map_err(|error| Fault::defect("writing the status", &error).into_protocol_error())?;
-        return Ok(text_contents(uri, JSON, text));
-    }
-    let id = uri
-        .strip_prefix(NOTE_SCHEME)
-        .map(|id| id.trim_end_matches('/'))
-        .and_then(|id| id.parse().ok())
-        .ok_or_else(|| {
-            not_found(
-                uri,
-                "is no resource of this server; notes are `note://` and an id",
-            )
-        })?;
-    match engine.get_note(NoteId(id)) {
-        Ok(note) => Ok(text_contents(uri, MARKDOWN, note.content)),
-        Err(error @ (EngineError::NotFound { .. } | EngineError::Trashed { .. })) => {
-            Err(not_found(uri, &error.to_string()))
+    let missing = |error: EngineError| match error {
+        EngineError::NotFound { .. } | EngineError::Trashed { .. } | EngineError::NoJob { .. } => {
+            not_found(uri, &error.to_string())
         }
-        Err(error) => Err(Fault::from(error).into_protocol_error()),
+        error => Fault::from(error).into_protocol_error(),
+    };
+    let json = |value: serde_json::Result<String>| match value {
+        Ok(text) => Ok(text_contents(uri, JSON, text)),
+        Err(error) => Err(Fault::defect("writing a resource", &error).into_protocol_error()),
+    };
+    match address(uri)? {
+        Address::Status => json(serde_json::to_string_pretty(&tools::status(engine)?)),
+        Address::Job(id) => {
+            let job = tools::JobAnswer::from(engine.job(id).map_err(missing)?);
+            json(serde_json::to_string_pretty(&job))
+        }
+        Address::Note(id) => {
+            let note = engine.get_note(id).map_err(missing)?;
+            Ok(text_contents(uri, MARKDOWN, note.content))
+        }
     }
+}
+
+/// What a uri leads to, if it leads anywhere.
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) fn find(engine: &Engine, uri: &str) -> Result<Address, ErrorData> {
+    read(engine, uri)?;
+    address(uri)
+}
+
+fn address(uri: &str) -> Result<Address, ErrorData> {
+    let reason = "is no resource of this server; notes are `note://` and an id";
+    Address::parse(uri).ok_or_else(|| not_found(uri, reason))
 }
 
 /// Text of a resource with its own media type.
@@ -122,7 +178,8 @@ fn not_found(uri: &str, reason: &str) -> ErrorData {
     )
 }
 
-/// Values that begin as the user's do, at most as many as the protocol allows.
+/// Values that begin as the user's do, at most as many as the protocol allows. Each template and
+/// prompt has one argument, so what else the user has filled in narrows nothing down.
 ///
 /// # Errors
 ///
@@ -132,34 +189,63 @@ pub(crate) fn complete(
     reference: &Reference,
     argument: &ArgumentInfo,
 ) -> Result<CompletionInfo, ErrorData> {
-    let values = match (reference.as_resource_uri(), reference.as_prompt_name()) {
-        (Some(NOTE_TEMPLATE), _) if argument.name == "id" => ids(engine, &argument.value),
-        (Some(NOTE_TEMPLATE), _) => {
+    let text = argument.value.as_str();
+    let wanted = match (reference.as_resource_uri(), reference.as_prompt_name()) {
+        (Some(NOTE_TEMPLATE | JOB_TEMPLATE), _) if argument.name != "id" => {
             return Err(invalid_params("argument.name", "must be `id`"));
         }
-        (_, Some(name)) => match prompts::completion(name, &argument.name)? {
-            prompts::Completion::NoteId => ids(engine, &argument.value),
-            prompts::Completion::Tag => tags(engine, &argument.value),
-            prompts::Completion::None => Ok(Vec::new()),
-        },
+        (Some(NOTE_TEMPLATE), _) => Completion::NoteId,
+        (Some(JOB_TEMPLATE), _) => Completion::JobId,
+        (_, Some(name)) => prompts::completion(name, &argument.name)?,
         _ => {
-            return Err(invalid_params(
-                "ref.uri",
-                format!("must be `{NOTE_TEMPLATE}`"),
-            ));
+            let reason = format!("must be `{NOTE_TEMPLATE}` or `{JOB_TEMPLATE}`");
+            return Err(invalid_params("ref.uri", reason));
         }
     };
-    let mut values = values.map_err(Fault::into_protocol_error)?;
+    let mut values = match wanted {
+        Completion::NoteId => ids(engine, text),
+        Completion::JobId => job_ids(engine, text),
+        Completion::Tag => tags(engine, text),
+        Completion::Date => Ok(dates(text)),
+    }?;
     let has_more = values.len() > CompletionInfo::MAX_VALUES;
     values.truncate(CompletionInfo::MAX_VALUES);
     CompletionInfo::with_pagination(values, None, has_more)
         .map_err(|error| Fault::defect("completing", &error).into_protocol_error())
 }
 
+/// What an argument can be completed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Completion {
+    NoteId,
+    JobId,
+    Tag,
+    Date,
+}
+
 /// Ids of the notes whose id or title is like `text`.
 fn ids(engine: &Engine, text: &str) -> Result<Vec<String>, Fault> {
     let notes = engine.notes_like(text, CompletionInfo::MAX_VALUES + 1)?;
     Ok(notes.into_iter().map(|note| note.id.to_string()).collect())
+}
+
+/// Jobs, the newest first.
+fn job_ids(engine: &Engine, text: &str) -> Result<Vec<String>, Fault> {
+    let jobs = engine.jobs(CompletionInfo::MAX_VALUES + 1)?.into_iter();
+    let ids = jobs.map(|job| job.id.to_string());
+    Ok(ids.filter(|id| id.starts_with(text.trim())).collect())
+}
+
+/// The last week and the first of each of the last months, the newest first.
+fn dates(text: &str) -> Vec<String> {
+    let today = Timestamp::now().to_zoned_datetime(TimeZone::UTC).date();
+    let days = (0..=7).map(|n_days| today.saturating_sub(n_days.days()));
+    let months = (0..12).map(|n_months| today.first_of_month().saturating_sub(n_months.months()));
+    let mut dates: Vec<Date> = days.chain(months).collect();
+    dates.sort_unstable_by(|a, b| b.cmp(a));
+    dates.dedup();
+    let dates = dates.into_iter().map(|date| date.to_string());
+    dates.filter(|date| date.starts_with(text.trim())).collect()
 }
 
 fn tags(engine: &Engine, text: &str) -> Result<Vec<String>, Fault> {
@@ -174,6 +260,37 @@ fn tags(engine: &Engine, text: &str) -> Result<Vec<String>, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_reads_as_it_is_written() {
+        for uri in ["pkm://status", "note://7", "pkm://jobs/12"] {
+            assert_eq!(Address::parse(uri).unwrap().to_string(), uri);
+        }
+        assert_eq!(Address::parse("note://7/"), Some(Address::Note(NoteId(7))));
+        for uri in [
+            "",
+            "note://",
+            "note://x",
+            "pkm://jobs/",
+            "pkm://jobs",
+            "file:///a",
+            "status",
+        ] {
+            assert_eq!(Address::parse(uri), None, "{uri}");
+        }
+    }
+
+    #[test]
+    fn dates_are_offered_newest_first_and_each_once() {
+        let all = dates("");
+        assert!(
+            all.is_sorted_by(|a, b| a > b) && (12..=20).contains(&all.len()),
+            "{all:?}"
+        );
+        let first = &all[0];
+        assert_eq!(dates(first)[..], [first.clone()]);
+        assert_eq!(dates("yesterday"), [""; 0]);
+    }
 
     #[test]
     fn a_missing_resource_names_its_uri() {

@@ -1,30 +1,40 @@
 //! What the server answers, whatever the transport.
 
+mod call;
+
 use std::{borrow::Cow, sync::Arc};
 
 use pkm_engine::Engine;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
-        CompleteResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
-        GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
-        PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
-        ReadResourceResult, ServerCapabilities, ServerConfig, Tool,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+        CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
+        GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
+        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
+        ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        UpdateTaskParams,
     },
-    service::RequestContext,
+    service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::json;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     blocking::blocking,
-    progress::Forwarder,
-    prompts, resources,
+    caller::Caller,
+    feed::Feed,
+    prompts,
+    resources::{self, Address},
+    signature::{self, Sign},
+    subscriptions::{self, MAX_RESOURCES, Outlet, Session, Wanted},
+    tasks,
     text::cut,
-    tools::{Answer, Tools, Turn},
-    wire::{Fault, Refusal, Road, invalid_params},
+    tools::Tools,
+    wire::invalid_params,
 };
 
 /// For models: what this is, how to search well, how to edit safely, what takes long.
@@ -47,9 +57,6 @@ the job_id and wait_seconds. Notes that you add are embedded by themselves.
 
 Cite notes as [title](note://id).";
 
-/// How long a client may keep the lists that change with the program only.
-const LIST_TTL_MS: u64 = 300_000;
-
 /// What is served: 2025-03-26 and later.
 fn served_revisions() -> &'static [ProtocolVersion] {
     let known = ProtocolVersion::KNOWN_VERSIONS;
@@ -60,18 +67,37 @@ fn served_revisions() -> &'static [ProtocolVersion] {
     &known[first..]
 }
 
-/// The notes of one engine as an MCP server. Clones share everything; use one for each session.
-#[derive(Clone)]
+/// The notes of one engine as an MCP server, for one session. A clone serves the same notes in a
+/// session of its own: it begins without subscriptions.
 pub struct Server {
+    shared: Arc<Shared>,
+    session: Session,
+}
+
+/// What the sessions of a process have in common.
+#[derive(Clone)]
+struct Shared {
     engine: Engine,
     tools: Arc<Tools>,
-    config: Arc<ServerConfig>,
+    config: ServerConfig,
+    identity: MetaObject,
+    feed: Feed,
+    stop: CancellationToken,
+}
+
+impl Clone for Server {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            session: Session::new(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
-            .field("tools", &self.tools)
+            .field("tools", &self.shared.tools)
             .finish_non_exhaustive()
     }
 }
@@ -82,73 +108,68 @@ impl Server {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_resources_subscribe()
+            .enable_resources_list_changed()
             .enable_prompts()
             .enable_completions()
+            .enable_tasks()
             .build();
-        let identity = Implementation::new("pkm", env!("CARGO_PKG_VERSION"))
+        let server = Implementation::new("pkm", env!("CARGO_PKG_VERSION"))
             .with_title("PKM-MCP: personal notes")
             .with_description(
                 "Notes on this computer, found by words and by meaning, in Korean and English",
             );
+        let identity = signature::identity(&server);
         let config = ServerConfig::new(capabilities)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
-            .with_server_info(identity)
+            .with_server_info(server)
             .with_instructions(INSTRUCTIONS);
         Self {
-            engine,
-            tools: Arc::new(Tools::new()),
-            config: Arc::new(config),
+            shared: Arc::new(Shared {
+                feed: Feed::new(engine.clone()),
+                engine,
+                tools: Arc::new(Tools::new()),
+                config,
+                identity,
+                stop: CancellationToken::new(),
+            }),
+            session: Session::new(),
         }
     }
 
-    /// Calls a tool on a thread that may block, and tells the client its progress meanwhile.
-    async fn call(
+    /// The same server, which ends the subscriptions of its clients in due form once `stop` is
+    /// cancelled.
+    #[must_use]
+    pub fn with_stop(self, stop: CancellationToken) -> Self {
+        let shared = Shared {
+            stop,
+            ..(*self.shared).clone()
+        };
+        Self {
+            shared: Arc::new(shared),
+            session: self.session,
+        }
+    }
+
+    /// Asks the engine on a thread that may block.
+    async fn ask<T: Send + 'static, E: Into<ErrorData> + Send + 'static>(
         &self,
-        name: String,
-        arguments: JsonObject,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<Answer, Fault> {
-        let (progress, forwarder) = match context.meta.get_progress_token() {
-            None => (None, None),
-            Some(token) => {
-                let (sender, states) = watch::channel(None);
-                (
-                    Some(sender),
-                    Some(Forwarder::start(context.peer.clone(), token, states)),
-                )
-            }
-        };
-        let turn = Turn {
-            engine: self.engine.clone(),
-            progress,
-            cancelled: context.ct.clone(),
-        };
-        let tools = Arc::clone(&self.tools);
-        let outcome = tokio::select! {
-            outcome = blocking("a tool", move || tools.call(&name, &turn, arguments)) => outcome,
-            () = context.ct.cancelled() => Err(Fault::Refused(Refusal {
-                code: "cancelled",
-                message: "the request was cancelled".into(),
-                retryable: true,
-                details: json!({}),
-            })),
-        };
-        if let Some(forwarder) = forwarder {
-            forwarder.finish().await;
-        }
-        outcome?
+        doing: &str,
+        question: impl FnOnce(&Engine) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        let engine = self.shared.engine.clone();
+        blocking(doing, move || question(&engine))
+            .await?
+            .map_err(Into::into)
     }
 
-    /// Who answers, on each result of the revisions that have no handshake to say it in.
-    fn identity(&self, context: &RequestContext<RoleServer>) -> Option<MetaObject> {
-        let revision = context.protocol_version()?;
-        if revision.has_initialize() {
-            return None;
+    /// A result as the caller's revision wants it: with the server's name where no handshake said
+    /// it.
+    fn signed<T: Sign>(&self, context: &RequestContext<RoleServer>, mut result: T) -> T {
+        if Caller::of(context).is_modern() {
+            result.sign(self.shared.identity.clone());
         }
-        let identity = serde_json::to_value(&self.config.server_info).ok()?;
-        let mut meta = MetaObject::new();
-        meta.insert("io.modelcontextprotocol/serverInfo".into(), identity);
-        Some(meta)
+        result
     }
 }
 
@@ -167,17 +188,63 @@ fn cursor_of(request: Option<PaginatedRequestParams>) -> Option<String> {
         .filter(|cursor| !cursor.is_empty())
 }
 
+fn unknown_method(method: &str) -> ErrorData {
+    ErrorData::new(
+        ErrorCode::METHOD_NOT_FOUND,
+        format!("unknown method `{}`", cut(method, 60).0),
+        Some(json!({"method": cut(method, 200).0, "retryable": false})),
+    )
+}
+
+/// Tasks are for revisions without a handshake, whatever a client declares in one.
+fn only_modern(method: &str, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    if Caller::of(context).is_modern() {
+        Ok(())
+    } else {
+        Err(unknown_method(method))
+    }
+}
+
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        (*self.config).clone()
+        self.shared.config.clone()
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(served_revisions())
     }
 
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let mut config = self.negotiate_initialize(&request)?;
+        context.peer.set_peer_info(request);
+        // No revision with a handshake has our extensions.
+        config.capabilities.extensions = None;
+        // From the handshake on, nothing that changes is missed.
+        let feed = self.shared.feed.clone();
+        match blocking("starting to watch the notes", move || feed.listen()).await? {
+            Ok(listener) => self.session.prepare(listener),
+            Err(fault) => tracing::warn!(?fault, "a client will not hear of changes"),
+        }
+        Ok(config)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.session.start(context.peer, self.shared.stop.clone());
+    }
+
+    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let mut result =
+            DiscoverResult::from_server_info(served_revisions().to_vec(), self.get_info());
+        result.sign(self.shared.identity.clone());
+        Ok(result)
+    }
+
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.tools.definition(name).cloned()
+        self.shared.tools.definition(name).cloned()
     }
 
     async fn list_tools(
@@ -186,14 +253,8 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         only_page(request)?;
-        let mut result = ListToolsResult::with_all_items(self.tools.definitions());
-        if let Some(identity) = self.identity(&context) {
-            result = result
-                .with_ttl_ms(LIST_TTL_MS)
-                .with_cache_scope(CacheScope::Public);
-            result.meta = Some(identity);
-        }
-        Ok(result)
+        let tools = ListToolsResult::with_all_items(self.shared.tools.definitions());
+        Ok(self.signed(&context, tools))
     }
 
     async fn call_tool(
@@ -201,38 +262,7 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let name = request.name.into_owned();
-        if self.tools.definition(&name).is_none() {
-            let names: Vec<_> = self
-                .tools
-                .definitions()
-                .into_iter()
-                .map(|tool| tool.name)
-                .collect();
-            let reason = format!(
-                "is `{}`; the tools are {}",
-                cut(&name, 60).0,
-                names.join(", ")
-            );
-            return Err(ErrorData::invalid_params(
-                format!("unknown tool `{}`", cut(&name, 60).0),
-                Some(json!({"field": "name", "reason": reason, "retryable": false})),
-            ));
-        }
-        let road = Road::of(context.protocol_version().as_ref());
-        let mut result = match self
-            .call(name, request.arguments.unwrap_or_default(), &context)
-            .await
-        {
-            Ok(Answer { content, text }) => {
-                let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-                result.structured_content = Some(content);
-                result
-            }
-            Err(fault) => fault.into_tool_answer(road)?,
-        };
-        result.meta = self.identity(&context);
-        Ok(result.into())
+        self.respond(request, context).await
     }
 
     async fn list_resources(
@@ -240,19 +270,11 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let (engine, cursor) = (self.engine.clone(), cursor_of(request));
-        let listing = blocking("listing resources", move || {
-            resources::list(&engine, cursor)
-        })
-        .await;
-        let mut result = listing
-            .and_then(|page| page)
-            .map_err(Fault::into_protocol_error)?;
-        if let Some(identity) = self.identity(&context) {
-            result = result.with_ttl_ms(0).with_cache_scope(CacheScope::Private);
-            result.meta = Some(identity);
-        }
-        Ok(result)
+        let cursor = cursor_of(request);
+        let page = self.ask("listing resources", |engine| {
+            resources::list(engine, cursor)
+        });
+        Ok(self.signed(&context, page.await?))
     }
 
     async fn list_resource_templates(
@@ -261,14 +283,8 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         only_page(request)?;
-        let mut result = ListResourceTemplatesResult::with_all_items(resources::templates());
-        if let Some(identity) = self.identity(&context) {
-            result = result
-                .with_ttl_ms(LIST_TTL_MS)
-                .with_cache_scope(CacheScope::Public);
-            result.meta = Some(identity);
-        }
-        Ok(result)
+        let templates = ListResourceTemplatesResult::with_all_items(resources::templates());
+        Ok(self.signed(&context, templates))
     }
 
     async fn read_resource(
@@ -276,15 +292,11 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let (engine, uri) = (self.engine.clone(), request.uri);
-        let contents = blocking("reading a resource", move || resources::read(&engine, &uri)).await;
-        let mut result =
-            ReadResourceResult::new(vec![contents.map_err(Fault::into_protocol_error)??]);
-        if let Some(identity) = self.identity(&context) {
-            result = result.with_ttl_ms(0).with_cache_scope(CacheScope::Private);
-            result.meta = Some(identity);
-        }
-        Ok(result.into())
+        let contents = self.ask("reading a resource", move |engine| {
+            resources::read(engine, &request.uri)
+        });
+        let result = ReadResourceResult::new(vec![contents.await?]);
+        Ok(self.signed(&context, result).into())
     }
 
     async fn list_prompts(
@@ -293,14 +305,8 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         only_page(request)?;
-        let mut result = ListPromptsResult::with_all_items(prompts::list());
-        if let Some(identity) = self.identity(&context) {
-            result = result
-                .with_ttl_ms(LIST_TTL_MS)
-                .with_cache_scope(CacheScope::Public);
-            result.meta = Some(identity);
-        }
-        Ok(result)
+        let prompts = ListPromptsResult::with_all_items(prompts::list());
+        Ok(self.signed(&context, prompts))
     }
 
     async fn get_prompt(
@@ -308,13 +314,10 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let engine = self.engine.clone();
-        let prompt = blocking("filling in a prompt", move || {
-            prompts::get(&engine, &request.name, request.arguments.as_ref())
+        let prompt = self.ask("filling in a prompt", move |engine| {
+            prompts::get(engine, &request.name, request.arguments.as_ref())
         });
-        let mut result = prompt.await.map_err(Fault::into_protocol_error)??;
-        result.meta = self.identity(&context);
-        Ok(result.into())
+        Ok(self.signed(&context, prompt.await?).into())
     }
 
     async fn complete(
@@ -322,13 +325,110 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let engine = self.engine.clone();
-        let values = blocking("completing", move || {
-            resources::complete(&engine, &request.r#ref, &request.argument)
+        let values = self.ask("completing", move |engine| {
+            resources::complete(engine, &request.r#ref, &request.argument)
         });
-        let mut result = CompleteResult::new(values.await.map_err(Fault::into_protocol_error)??);
-        result.meta = self.identity(&context);
-        Ok(result)
+        Ok(self.signed(&context, CompleteResult::new(values.await?)))
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let uri = request.uri.clone();
+        let address = self.ask("reading a resource", move |engine| {
+            resources::find(engine, &uri)
+        });
+        if !self.session.subscribe(address.await?, request.uri) {
+            let reason = format!("is one more than the {MAX_RESOURCES} that a session may watch");
+            return Err(invalid_params("uri", reason));
+        }
+        // For clients that leave out to say that they are ready.
+        self.session.start(context.peer, self.shared.stop.clone());
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if let Some(address) = Address::parse(&request.uri) {
+            self.session.unsubscribe(address);
+        }
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let wanted = Wanted::of(requested);
+        // The client is told next that the subscription stands: it must miss nothing from here on.
+        if !wanted.is_empty()
+            && let Err(fault) = self.shared.feed.promise()
+        {
+            tracing::warn!(?fault, "a client will not hear of changes");
+            return Some(SubscriptionFilter::new());
+        }
+        Some(wanted.into_filter())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let wanted = Wanted::of(context.accepted());
+        if wanted.is_empty() {
+            tokio::select! {
+                () = context.cancelled() => {}
+                () = self.shared.stop.cancelled() => {}
+            }
+            return Ok(());
+        }
+        let listener = self.shared.feed.take_up()?;
+        let outlet = Outlet::Stream(context.sink().clone());
+        let wanted = watch::Sender::new(wanted);
+        let stop = self.shared.stop.clone();
+        tokio::select! {
+            () = context.cancelled() => {}
+            () = subscriptions::deliver(outlet, wanted.subscribe(), listener, stop) => {}
+        }
+        Ok(())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        only_modern("tasks/get", &context)?;
+        let task = self.ask("reading a task", move |engine| {
+            tasks::get(engine, &request.task_id)
+        });
+        Ok(self.signed(&context, GetTaskResult::new(task.await?)))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        only_modern("tasks/update", &context)?;
+        self.ask("updating a task", move |engine| {
+            tasks::update(engine, &request.task_id)
+        })
+        .await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        only_modern("tasks/cancel", &context)?;
+        self.ask("cancelling a task", move |engine| {
+            tasks::cancel(engine, &request.task_id)
+        })
+        .await
     }
 
     async fn on_custom_request(
@@ -336,11 +436,7 @@ impl ServerHandler for Server {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(ErrorData::new(
-            ErrorCode::METHOD_NOT_FOUND,
-            format!("unknown method `{}`", cut(&request.method, 60).0),
-            Some(json!({"method": cut(&request.method, 200).0, "retryable": false})),
-        ))
+        Err(unknown_method(&request.method))
     }
 }
 

@@ -10,16 +10,21 @@ mod status;
 
 use std::collections::BTreeMap;
 
-use pkm_engine::Engine;
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use pkm_engine::{Engine, Job, JobId};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::status::status;
-use crate::{check, progress::Progress, schema, wire::Fault};
+pub(crate) use self::{jobs::JobAnswer, status::status};
+use crate::{
+    check,
+    progress::Progress,
+    schema,
+    wire::{Fault, Refusal},
+};
 
 /// One tool. The call is synchronous: it runs on a thread that may block.
 trait NoteTool {
@@ -36,6 +41,11 @@ trait NoteTool {
 
     /// The answer in a few lines, for clients that show text only.
     fn text(answer: &Self::Answer) -> String;
+
+    /// The job that the call began, which can stand for its answer.
+    fn job(_: &Self::Answer) -> Option<JobId> {
+        None
+    }
 }
 
 /// What a tool does to the notes, for the client's confirmation dialogs.
@@ -58,6 +68,8 @@ pub(crate) struct Turn {
     pub(crate) progress: Option<watch::Sender<Option<Progress>>>,
     /// The client no longer waits for the answer.
     pub(crate) cancelled: CancellationToken,
+    /// The client takes a task in place of an answer, so that a job need not be waited for.
+    pub(crate) takes_tasks: bool,
 }
 
 /// What a tool has to say.
@@ -65,6 +77,17 @@ pub(crate) struct Turn {
 pub(crate) struct Answer {
     pub(crate) content: Value,
     pub(crate) text: String,
+    /// The job that the call began.
+    pub(crate) job: Option<JobId>,
+}
+
+impl Answer {
+    /// The answer on the wire.
+    pub(crate) fn into_result(self) -> CallToolResult {
+        let mut result = CallToolResult::success(vec![ContentBlock::text(self.text)]);
+        result.structured_content = Some(self.content);
+        result
+    }
 }
 
 type Call = fn(&Turn, &JsonObject, JsonObject) -> Result<Answer, Fault>;
@@ -176,9 +199,32 @@ fn call<T: NoteTool>(
     check::check(input_schema, &mut arguments)?;
     let arguments = serde_json::from_value(Value::Object(arguments))
         .map_err(|error| Fault::argument("arguments", format!("cannot be read: {error}")))?;
-    let answer = T::call(turn, arguments)?;
-    let text = T::text(&answer);
+    answered::<T>(T::call(turn, arguments)?)
+}
+
+fn answered<T: NoteTool>(answer: T::Answer) -> Result<Answer, Fault> {
+    let (text, job) = (T::text(&answer), T::job(&answer));
     let content =
         serde_json::to_value(answer).map_err(|error| Fault::defect("writing an answer", &error))?;
-    Ok(Answer { content, text })
+    Ok(Answer { content, text, job })
+}
+
+/// A job as `job_status` tells it.
+pub(crate) fn job_answer(job: Job) -> Result<Answer, Fault> {
+    answered::<jobs::JobStatus>(job.into())
+}
+
+/// A job in one line.
+pub(crate) fn job_line(job: &Job) -> String {
+    jobs::line_of(&job.clone().into())
+}
+
+/// The refusal of a call that nobody waits for any more.
+pub(crate) fn cancelled() -> Fault {
+    Fault::Refused(Refusal {
+        code: "cancelled",
+        message: "the request was cancelled".into(),
+        retryable: true,
+        details: serde_json::json!({}),
+    })
 }

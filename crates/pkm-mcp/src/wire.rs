@@ -137,6 +137,12 @@ impl Fault {
     }
 }
 
+impl From<Fault> for ErrorData {
+    fn from(fault: Fault) -> Self {
+        fault.into_protocol_error()
+    }
+}
+
 impl From<BadArgument> for Fault {
     fn from(BadArgument { field, reason }: BadArgument) -> Self {
         Self::Argument {
@@ -189,6 +195,12 @@ impl From<EngineError> for Fault {
                     json!({"id": id.0, "expected_revision": expected, "found_revision": found});
                 ("conflict", message + &advice, false, details)
             }
+            EngineError::TrashChanged { n_notes } => (
+                "trash_changed",
+                message + "; ask again",
+                true,
+                json!({"notes": n_notes}),
+            ),
             EngineError::Busy { .. } => {
                 tracing::warn!(cause = %chain(&error), "the data folder is busy");
                 ("busy", message, true, json!({}))

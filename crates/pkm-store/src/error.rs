@@ -104,6 +104,14 @@ pub enum Error {
         /// The revision that the note has.
         found: Revision,
     },
+    /// The trash holds other notes than the caller saw; nothing was removed.
+    #[error(
+        "the trash has changed and holds {n_notes} notes of this kind now; nothing was removed"
+    )]
+    TrashChanged {
+        /// How many notes would be removed now.
+        n_notes: usize,
+    },
     /// Another live note was already imported from this file.
     #[error("note {id} was already imported from `{path}` in `{root}`")]
     SourceTaken {

@@ -103,6 +103,19 @@ impl Store {
     }
 }
 
+/// A note that is in the trash, as a line.
+pub(crate) fn trash_summary(tx: &Transaction<'_>, id: NoteId) -> Result<TrashSummary, Fault> {
+    let mut query = tx.prepare_cached(&format!(
+        "SELECT {SUMMARY}, n.deleted_at FROM note n WHERE n.id = ?1"
+    ))?;
+    let mut rows = query.query([id.0])?;
+    let row = rows.next()?.ok_or(Error::NotFound { id })?;
+    Ok(TrashSummary {
+        note: summary(tx, row)?,
+        deleted_at: from_micros(row.get(N_SUMMARY)?),
+    })
+}
+
 /// The state that a note had at a former revision, without its source.
 pub(crate) fn state(
     tx: &Transaction<'_>,

@@ -21,6 +21,7 @@ mod schema;
 mod store;
 mod trash;
 mod vector;
+mod watch;
 mod write;
 
 pub mod analyze;
@@ -34,9 +35,10 @@ pub use keyword::{KeywordAnswer, KeywordHit};
 pub use note::{
     Chunk, Chunking, Count, Deleted, Edit, Filter, ListPosition, NewChunk, NewNote, Note, NotePage,
     NoteRevision, NoteState, NoteSummary, Passage, Purged, RevisionSummary, Sort, Source,
-    SourceEntry, TrashSummary, TrashedNote, Written,
+    SourceEntry, TrashContents, TrashMark, TrashSummary, TrashedNote, Written,
 };
 pub use pending::{Counts, FailedPassage, PendingPassage};
 pub use schema::VERSION as SCHEMA_VERSION;
 pub use store::{Access, Store};
 pub use vector::FingerprintCount;
+pub use watch::{Commits, Watch};

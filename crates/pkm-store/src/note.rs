@@ -207,11 +207,30 @@ pub struct TrashSummary {
     pub deleted_at: Timestamp,
 }
 
+/// What emptying the trash would remove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrashContents {
+    /// How many notes.
+    pub n_notes: usize,
+    /// The one deleted first.
+    pub oldest: Option<TrashSummary>,
+    /// The one deleted last.
+    pub newest: Option<TrashSummary>,
+    /// Another one for any other set of notes.
+    pub mark: TrashMark,
+}
+
+/// Stands for the notes that are in the trash at one moment, each since its deletion.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TrashMark(pub(crate) String);
+
 /// What a purge removed for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Purged {
     /// Notes with all their revisions.
     pub n_notes: usize,
+    /// Former states of those notes.
+    pub n_revisions: usize,
     /// Vectors that no live or trashed note needs.
     pub n_vectors: usize,
 }

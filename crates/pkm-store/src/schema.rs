@@ -1,6 +1,6 @@
 //! The file's schema and the way from every past one to the present.
 //!
-//! `schema/v1.sql` says what each table holds. A change of the schema, or of how
+//! `schema/v1.sql` and what follows it say what each table holds. A change of the schema, or of how
 //! [`analyze`](crate::analyze) makes tokens, is a new step here: `PRAGMA user_version` counts
 //! the steps that a file has been through.
 
@@ -12,7 +12,7 @@ use crate::error::Fault;
 pub(crate) const APPLICATION_ID: i64 = 0x706b_6d6e;
 
 /// The steps, in order; the first makes schema 1 from nothing.
-const STEPS: &[&str] = &[include_str!("schema/v1.sql")];
+const STEPS: &[&str] = &[include_str!("schema/v1.sql"), include_str!("schema/v2.sql")];
 
 /// The schema that this program reads and writes.
 pub const VERSION: i64 = STEPS.len() as i64;

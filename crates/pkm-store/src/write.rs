@@ -6,6 +6,7 @@ use rusqlite::{OptionalExtension, Transaction, named_params, params};
 use crate::chunk;
 use crate::error::Fault;
 use crate::key::{clean_folder, clean_tags, from_micros, micros, text_key, to_json};
+use crate::watch::{self, Listing};
 use crate::{
     Chunking, Edit, Error, NewNote, NoteId, NoteState, Result, Revision, Source, Store, Written,
 };
@@ -138,6 +139,7 @@ fn insert(
     let id = NoteId(tx.last_insert_rowid());
     put_tags(tx, id, &state.tags)?;
     chunk::insert(tx, id, &state, chunking)?;
+    watch::log(tx, id, Listing::Changed)?;
     Ok(Written {
         id,
         revision: 1,
@@ -273,6 +275,12 @@ impl Present {
         put_tags(tx, id, &state.tags)?;
         chunk::remove(tx, id)?;
         chunk::insert(tx, id, state, chunking)?;
+        let listing = if self.state.title == state.title {
+            Listing::Same
+        } else {
+            Listing::Changed
+        };
+        watch::log(tx, id, listing)?;
         Ok(Written {
             id,
             revision,

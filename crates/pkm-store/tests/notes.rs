@@ -204,7 +204,7 @@ fn a_purge_removes_old_trash_for_good_and_nothing_else() {
     let live = scene.add("live", "c");
     scene.store.delete_note(old, None, at(5)).unwrap();
     scene.store.delete_note(young, None, at(7)).unwrap();
-    let purged = scene.store.purge_deleted_before(at(6)).unwrap();
+    let purged = scene.store.empty_trash(Some(at(6)), None).unwrap();
     assert_eq!(purged.n_notes, 1);
     assert!(matches!(
         scene.store.get_note(old),

@@ -59,6 +59,11 @@ fn a_file_of_schema_1_opens_with_everything_in_it() {
 }
 
 #[test]
+fn a_file_of_schema_2_opens_with_everything_in_it() {
+    check_past_schema("v2.db");
+}
+
+#[test]
 fn a_file_newer_than_the_program_is_refused_untouched_with_both_schemas_named() {
     let scene = Scene::new();
     scene.add("a", "b");

@@ -224,7 +224,11 @@ fn restoring_from_the_trash_embeds_nothing_anew() {
     assert_eq!(load(&scene, F).0, []);
     // Not even when the trash was swept, as long as the note is still in it.
     assert_eq!(
-        scene.store.purge_deleted_before(at(1)).unwrap().n_vectors,
+        scene
+            .store
+            .empty_trash(Some(at(1)), None)
+            .unwrap()
+            .n_vectors,
         0
     );
     scene.restore(id, 1).unwrap();
@@ -241,7 +245,7 @@ fn a_purge_drops_vectors_that_nothing_needs() {
     put(&scene, F, "two", 2);
     assert_eq!(put(&scene, F, "of no note", 3), 0);
     scene.store.delete_note(id, None, at(1)).unwrap();
-    let purged = scene.store.purge_deleted_before(at(2)).unwrap();
+    let purged = scene.store.empty_trash(Some(at(2)), None).unwrap();
     assert_eq!((purged.n_notes, purged.n_vectors), (1, 1));
     assert_eq!(scene.store.fingerprints().unwrap()[0].n_vectors, 1);
 }

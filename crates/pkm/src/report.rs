@@ -141,6 +141,7 @@ fn engine_hint(error: &EngineError) -> Option<String> {
         EngineError::Conflict { id, .. } => {
             format!("`pkm get {id} --json` shows the note and its revision")
         }
+        EngineError::TrashChanged { .. } => "`pkm trash` shows what is in it now".to_owned(),
         EngineError::StaleIndex { .. } => {
             "`pkm reindex` moves the notes to the model in use; `--keyword` finds words meanwhile"
                 .to_owned()

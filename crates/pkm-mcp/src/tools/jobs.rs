@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pkm_engine::{Job, JobState, ReindexScope};
+use pkm_engine::{Job, JobId, JobState, ReindexScope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ const WAIT_SLICE: Duration = Duration::from_secs(1);
 
 /// A piece of long work of the data folder.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct JobAnswer {
+pub(crate) struct JobAnswer {
     /// For `job_status`.
     job_id: i64,
     kind: String,
@@ -70,6 +70,18 @@ impl From<Job> for JobAnswer {
 }
 
 pub(super) fn text_of(job: &JobAnswer) -> String {
+    let mut text = line_of(job);
+    if job.is_live() {
+        let job_id = job.job_id;
+        text.push_str(&format!(
+            ". It goes on by itself; job_status with job_id {job_id} and wait_seconds 25 tells how it goes"
+        ));
+    }
+    text + "."
+}
+
+/// How a job stands, without a full stop.
+pub(super) fn line_of(job: &JobAnswer) -> String {
     let JobAnswer {
         job_id,
         kind,
@@ -97,12 +109,7 @@ pub(super) fn text_of(job: &JobAnswer) -> String {
         text.push_str("; ");
         text.push_str(more);
     }
-    if job.is_live() {
-        text.push_str(&format!(
-            ". It goes on by itself; job_status with job_id {job_id} and wait_seconds 25 tells how it goes"
-        ));
-    }
-    text + "."
+    text
 }
 
 /// Waits for the end of a job, tells its progress, and stops waiting when nobody wants to know.
@@ -180,7 +187,9 @@ impl NoteTool for ReindexNotes {
     type Answer = JobAnswer;
 
     fn call(turn: &Turn, arguments: ReindexArguments) -> Result<JobAnswer, Fault> {
-        if let Some(progress) = &turn.progress {
+        if let Some(progress) = &turn.progress
+            && !turn.takes_tasks
+        {
             // The model may still be loading: the client hears of its request all the same.
             progress.send_replace(Some(Progress::starting()));
         }
@@ -188,11 +197,18 @@ impl NoteTool for ReindexNotes {
             Scope::Pending => ReindexScope::Pending,
             Scope::All => ReindexScope::All,
         })?;
+        if turn.takes_tasks {
+            return Ok(job.into());
+        }
         Ok(wait(turn, job, arguments.wait_seconds)?.into())
     }
 
     fn text(answer: &JobAnswer) -> String {
         text_of(answer)
+    }
+
+    fn job(answer: &JobAnswer) -> Option<JobId> {
+        Some(answer.job_id)
     }
 }
 

@@ -7,5 +7,7 @@ mod finding;
 mod jobs;
 mod resources;
 mod schemas;
+mod subscriptions;
 mod support;
+mod tasks;
 mod writing;

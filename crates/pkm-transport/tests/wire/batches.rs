@@ -5,22 +5,22 @@ use serde_json::{Value, json};
 
 use crate::support::{Http, LEGACY, answer_of, handshake, lines, meta, on_stdio, sorted};
 
-fn call(id: Value, name: &str) -> Value {
+fn call(id: &Value, name: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": {"ms": 1}}})
 }
 
 /// Requests, notifications, an answer to nothing, and what is no message.
 fn mixed() -> Value {
     json!([
-        call(json!(1), "echo"),
+        call(&json!(1), "echo"),
         {"jsonrpc": "2.0", "method": "notifications/unknown"},
-        call(json!("b"), "wait"),
+        call(&json!("b"), "wait"),
         5,
         {"jsonrpc": "2.0", "id": 3, "method": "no/such"},
         {"jsonrpc": "2.0", "id": 4, "result": {}},
         {"jsonrpc": "2.0", "id": 5, "method": "tools/call"},
         handshake("2025-03-26")[0],
-        call(json!(1), "echo"),
+        call(&json!(1), "echo"),
     ])
 }
 
@@ -39,7 +39,7 @@ fn answers_to_mixed() -> Vec<(Value, i64)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn over_stdio_the_answers_come_in_one_array() {
     let mut input = lines(&handshake("2025-03-26"));
-    input.extend(lines(&[mixed(), call(json!(9), "echo")]));
+    input.extend(lines(&[mixed(), call(&json!(9), "echo")]));
     let said = on_stdio(&input, StdioOptions::default()).await;
     let arrays: Vec<_> = said.iter().filter_map(Value::as_array).collect();
     assert_eq!(arrays.len(), 1, "{said:?}");
@@ -79,7 +79,7 @@ async fn a_cancelled_member_does_not_hold_up_the_others() {
     let cancel =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
     let mut input = lines(&handshake("2025-03-26"));
-    input.extend(lines(&[json!([call(json!(1), "echo"), slow]), cancel]));
+    input.extend(lines(&[json!([call(&json!(1), "echo"), slow]), cancel]));
     let said = on_stdio(&input, StdioOptions::default()).await;
     let array = said.iter().find_map(Value::as_array).expect("an array");
     let answers: Vec<_> = array.iter().filter_map(answer_of).collect();
@@ -88,7 +88,7 @@ async fn a_cancelled_member_does_not_hold_up_the_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_revisions_take_no_batch() {
-    let batch = json!([call(json!(1), "echo")]);
+    let batch = json!([call(&json!(1), "echo")]);
     let server = Http::start(HttpOptions::default()).await;
     for revision in &LEGACY[1..] {
         let mut input = lines(&handshake(revision));
@@ -104,7 +104,7 @@ async fn other_revisions_take_no_batch() {
             (vec![(Value::Null, -32_600)], 400)
         );
     }
-    let mut request = call(json!(1), "echo");
+    let mut request = call(&json!(1), "echo");
     request["params"]["_meta"] = meta();
     let said = on_stdio(&lines(&[json!([request])]), StdioOptions::default()).await;
     assert_eq!(answer_of(&said[0]), Some((Value::Null, -32_600)));

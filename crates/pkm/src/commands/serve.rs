@@ -74,7 +74,7 @@ async fn serve(
     let stopped = |error| Failure::new("the server stopped").source(error);
     let stop = CancellationToken::new();
     tokio::spawn(pkm_transport::stop_on_signal(stop.clone()).map_err(stopped)?);
-    let server = Server::new(engine.clone());
+    let server = Server::new(engine.clone()).with_stop(stop.clone());
     let Some((address, mut options)) = http else {
         let options = StdioOptions {
             tap,
