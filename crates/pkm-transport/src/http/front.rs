@@ -236,6 +236,9 @@ impl<H: ServerHandler + Clone> Front<H> {
         if let JsonRpcMessage::Request(request) = &message
             && !is_modern
         {
+            if let Some(error) = message::only_modern(&request.request) {
+                return (answer::refuse(StatusCode::OK, id, error), None);
+            }
             if let ClientRequest::InitializeRequest(_) = request.request
                 && let Err(NoRoom) = self.sessions.make_room().await
             {
