@@ -69,7 +69,12 @@ pub(super) async fn answer<H: ServerHandler + Clone>(
             .unwrap_or_default()
             .to_owned();
         let recorder = front.recorder(channel);
+        let ends_session = request.method() == Method::DELETE;
         let response = front.pass(request, None).await;
+        if ends_session && response.status() == StatusCode::ACCEPTED {
+            // The session is gone by now, and clients take "accepted" for a failure.
+            return StatusCode::NO_CONTENT.into_response();
+        }
         hold(response, (), recorder)
     }
 }
