@@ -255,6 +255,9 @@ where
                 if is_modern && matches!(request.request, ClientRequest::PingRequest(_)) {
                     return refuse(ErrorData::method_not_found::<PingRequestMethod>());
                 }
+                if !is_modern && let Some(error) = message::only_modern(&request.request) {
+                    return refuse(error);
+                }
                 if state.in_flight.len() >= MAX_IN_FLIGHT {
                     return refuse(overloaded(is_modern, "too many requests at once"));
                 }

@@ -69,7 +69,12 @@ pub(super) async fn answer<H: ServerHandler + Clone>(
             .unwrap_or_default()
             .to_owned();
         let recorder = front.recorder(channel);
+        let ends_session = request.method() == Method::DELETE;
         let response = front.pass(request, None).await;
+        if ends_session && response.status() == StatusCode::ACCEPTED {
+            // The session is gone by now, and clients take "accepted" for a failure.
+            return StatusCode::NO_CONTENT.into_response();
+        }
         hold(response, (), recorder)
     }
 }
@@ -236,6 +241,9 @@ impl<H: ServerHandler + Clone> Front<H> {
         if let JsonRpcMessage::Request(request) = &message
             && !is_modern
         {
+            if let Some(error) = message::only_modern(&request.request) {
+                return (answer::refuse(StatusCode::OK, id, error), None);
+            }
             if let ClientRequest::InitializeRequest(_) = request.request
                 && let Err(NoRoom) = self.sessions.make_room().await
             {

@@ -361,7 +361,7 @@ async fn requests_have_a_cap() {
 async fn a_session_that_was_deleted_is_gone() {
     let server = Http::start(HttpOptions::default()).await;
     let session = server.session("2025-11-25").await;
-    assert_eq!(server.request("DELETE", &session, b"").await.status, 202);
+    assert_eq!(server.request("DELETE", &session, b"").await.status, 204);
     let reply = server.post(&session, LIST.as_bytes()).await;
     assert_eq!(
         (reply.answers(), reply.status),
