@@ -272,6 +272,39 @@ fn a_deleted_note_is_out_of_sight_until_it_is_restored() {
 }
 
 #[test]
+fn the_trash_is_emptied_for_good_by_who_says_so() {
+    let home = Home::new();
+    let gone = home.add("going", "wanderung\n");
+    let kept = home.add("staying", "wanderung\n");
+    assert_eq!(
+        home.pkm(&["trash", "--empty"]).stderr,
+        "the trash is empty\n"
+    );
+    home.ok(&["delete", &gone]);
+    // Nobody can answer here, and nothing is taken for a yes.
+    let stderr = home.pkm_with(&["trash", "--empty"], "y\n").fails(1);
+    assert_eq!(
+        stderr,
+        "error: 1 note would be gone for good, and there is nobody to ask\n\
+         hint: `pkm trash --empty --yes` deletes without asking\n"
+    );
+    assert_eq!(home.json(&["trash"])["notes"][0]["title"], "going");
+    assert_eq!(
+        home.ok(&["trash", "--empty", "--yes"]),
+        "deleted 1 note for good\n"
+    );
+    let stderr = home.pkm(&["restore", &gone]).fails(1);
+    assert!(
+        stderr.contains(&format!("there is no note {gone}")),
+        "{stderr}"
+    );
+    assert_eq!(home.ok(&["get", &kept]), "wanderung\n");
+    let emptied = home.json(&["trash", "--empty", "--yes"]);
+    assert_eq!(emptied, serde_json::json!({"deleted": 0, "revisions": 0}));
+    home.pkm(&["trash", "--yes"]).fails(2);
+}
+
+#[test]
 fn a_stale_delete_is_refused() {
     let home = Home::new();
     let id = home.add("t", "x");

@@ -45,6 +45,21 @@ impl Caller {
     pub(crate) fn takes_tasks(&self) -> bool {
         self.is_modern() && self.capabilities.supports_tasks()
     }
+
+    /// Whether its user can be asked with a form.
+    pub(crate) fn takes_questions(&self) -> bool {
+        let has_questions = self
+            .revision
+            .as_ref()
+            .is_some_and(|revision| revision.as_str() >= ProtocolVersion::V_2025_06_18.as_str());
+        // A declaration that names no kind means forms.
+        let takes_forms = self
+            .capabilities
+            .elicitation
+            .as_ref()
+            .is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none());
+        has_questions && takes_forms
+    }
 }
 
 fn is_modern(revision: Option<&ProtocolVersion>) -> bool {

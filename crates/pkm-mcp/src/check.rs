@@ -49,7 +49,11 @@ fn check_object(
                 format!("is not known here; known are {}", names(properties)),
             ));
         };
-        if name == "id" || name.ends_with("_id") {
+        if (name == "id" || name.ends_with("_id"))
+            && property
+                .get("type")
+                .is_some_and(|wanted| wanted == "integer")
+        {
             number_from_string(value);
         }
         check_value(property, value, &field)?;
@@ -313,5 +317,13 @@ mod tests {
             Value::Object(arguments),
             json!({"query": "a", "id": 12, "limit": 10})
         );
+    }
+
+    #[test]
+    fn an_id_that_is_a_string_by_its_schema_stays_one() {
+        let schema = json!({"type": "object", "properties": {"id": {"type": "string"}}});
+        let mut arguments = json!({"id": "12"}).as_object().unwrap().clone();
+        check(schema.as_object().unwrap(), &mut arguments).unwrap();
+        assert_eq!(Value::Object(arguments), json!({"id": "12"}));
     }
 }

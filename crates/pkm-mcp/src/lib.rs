@@ -5,6 +5,7 @@
 mod blocking;
 mod caller;
 mod check;
+mod confirm;
 mod feed;
 mod progress;
 mod prompts;
@@ -18,4 +19,4 @@ mod text;
 mod tools;
 mod wire;
 
-pub use self::server::Server;
+pub use self::server::{Server, ServerOptions};

@@ -23,27 +23,14 @@ pub(crate) fn of_answer<T: JsonSchema>() -> Arc<JsonObject> {
     let mut schema = plain_root::<T>(SchemaSettings::draft2020_12().for_serialize());
     let required = schema.remove("required").unwrap_or_else(|| json!([]));
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        // Said once: these stand in the schema of every tool, and a model pays for each word.
+        let code = json!({"type": "string", "description": "Only in an error, as the next four"});
         for (name, property) in [
-            (
-                "code",
-                json!({"type": "string", "description": "Only in an error: its kind"}),
-            ),
-            (
-                "message",
-                json!({"type": "string", "description": "In an error: what went wrong and what to do"}),
-            ),
-            (
-                "field",
-                json!({"type": "string", "description": "Only in an error: the argument at fault"}),
-            ),
-            (
-                "reason",
-                json!({"type": "string", "description": "Only in an error: what is wrong with it"}),
-            ),
-            (
-                "retryable",
-                json!({"type": "boolean", "description": "Only in an error: whether the same call can succeed later"}),
-            ),
+            ("code", code),
+            ("message", json!({"type": "string"})),
+            ("field", json!({"type": "string"})),
+            ("reason", json!({"type": "string"})),
+            ("retryable", json!({"type": "boolean"})),
         ] {
             properties.entry(name).or_insert(property);
         }

@@ -10,12 +10,12 @@ use rmcp::{
     model::{
         CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
         CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
-        GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
-        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
-        ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
-        UpdateTaskParams,
+        GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Icon,
+        Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
+        PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+        ReadResourceResult, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     blocking::blocking,
     caller::Caller,
+    confirm::Confirmations,
     feed::Feed,
     prompts,
     resources::{self, Address},
@@ -50,12 +51,17 @@ gives the note.
 Writing: search before you add, so that one subject stays one note. To edit, read the note, then call update_note with \
 the `revision` you read as expected_revision; prefer `replace` or `append` over sending the whole text. On a conflict \
 read the note again and redo the edit. Deleting goes to the trash; restore_note undoes it, and brings back former \
-revisions too.
+revisions too. empty_trash cannot be undone: only when the user asks for it.
 
 Long work: reindex_notes answers within a minute with a job; while its state is queued or running, call job_status with \
 the job_id and wait_seconds. Notes that you add are embedded by themselves.
 
 Cite notes as [title](note://id).";
+
+/// Two notes and the line between them. The tools have none: it would add 5 kB to a list of 27.
+const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' \
+    stroke='%235b6ee1' stroke-width='2'%3E%3Crect x='3' y='3' width='8' height='10' rx='1.5'/%3E%3Crect x='13' y='11' \
+    width='8' height='10' rx='1.5'/%3E%3Cpath d='M11 8h3a3 3 0 0 1 3 3M7 13v3a2 2 0 0 0 2 2h4'/%3E%3C/svg%3E";
 
 /// What is served: 2025-03-26 and later.
 fn served_revisions() -> &'static [ProtocolVersion] {
@@ -65,6 +71,15 @@ fn served_revisions() -> &'static [ProtocolVersion] {
         .position(|revision| *revision == ProtocolVersion::V_2025_03_26)
         .unwrap_or(0);
     &known[first..]
+}
+
+/// What a server offers beyond what every server does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ServerOptions {
+    /// The tools `search` and `fetch`, in the shape that connectors of chat applications look
+    /// for. A model that is shown all tools would have two ways to search, so they are off by
+    /// default.
+    pub connector_tools: bool,
 }
 
 /// The notes of one engine as an MCP server, for one session. A clone serves the same notes in a
@@ -82,6 +97,7 @@ struct Shared {
     config: ServerConfig,
     identity: MetaObject,
     feed: Feed,
+    confirmations: Arc<Confirmations>,
     stop: CancellationToken,
 }
 
@@ -104,7 +120,7 @@ impl std::fmt::Debug for Server {
 
 impl Server {
     /// A server for the notes of `engine`.
-    pub fn new(engine: Engine) -> Self {
+    pub fn new(engine: Engine, options: ServerOptions) -> Self {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
@@ -115,11 +131,17 @@ impl Server {
             .enable_tasks()
             .build();
         let server = Implementation::new("pkm", env!("CARGO_PKG_VERSION"))
-            .with_title("PKM-MCP: personal notes")
+            .with_title("PKM-MCP: personal notes");
+        let identity = signature::identity(&server);
+        let server = server
             .with_description(
                 "Notes on this computer, found by words and by meaning, in Korean and English",
-            );
-        let identity = signature::identity(&server);
+            )
+            .with_icons(vec![
+                Icon::new(ICON)
+                    .with_mime_type("image/svg+xml")
+                    .with_sizes(vec!["any".into()]),
+            ]);
         let config = ServerConfig::new(capabilities)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
             .with_server_info(server)
@@ -128,9 +150,10 @@ impl Server {
             shared: Arc::new(Shared {
                 feed: Feed::new(engine.clone()),
                 engine,
-                tools: Arc::new(Tools::new()),
+                tools: Arc::new(Tools::new(options)),
                 config,
                 identity,
+                confirmations: Arc::new(Confirmations::new()),
                 stop: CancellationToken::new(),
             }),
             session: Session::new(),
@@ -237,10 +260,9 @@ impl ServerHandler for Server {
     }
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        let mut result =
-            DiscoverResult::from_server_info(served_revisions().to_vec(), self.get_info());
-        result.sign(self.shared.identity.clone());
-        Ok(result)
+        let revisions = served_revisions().to_vec();
+        let discovery = DiscoverResult::from_server_info(revisions, self.get_info());
+        Ok(signature::discovered(discovery))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

@@ -16,7 +16,8 @@ const PROGRAM: Keep = (300_000, CacheScope::Public);
 /// The user's notes, which may change at any moment.
 const NOTES: Keep = (0, CacheScope::Private);
 
-/// The part of a result's `_meta` that names the server.
+/// The part of a result's `_meta` that names the server. What it looks like and does is said by
+/// the discovery; here it would be longer than many a result.
 pub(crate) fn identity(server: &Implementation) -> MetaObject {
     let server = serde_json::to_value(server).expect("a name and strings can be written");
     let mut meta = MetaObject::new();
@@ -54,9 +55,7 @@ sign! {
     CompleteResult;
 }
 
-impl Sign for DiscoverResult {
-    fn sign(&mut self, identity: MetaObject) {
-        self.meta = Some(identity);
-        (self.ttl_ms, self.cache_scope) = PROGRAM;
-    }
+/// The discovery, which names the server whole and keeps like the lists of the program.
+pub(crate) fn discovered(discovery: DiscoverResult) -> DiscoverResult {
+    discovery.with_ttl_ms(PROGRAM.0).with_cache_scope(PROGRAM.1)
 }

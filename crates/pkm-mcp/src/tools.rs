@@ -1,14 +1,16 @@
 //! The tools: their arguments and answers, and one call of the engine each.
 
 mod change;
+mod connector;
 mod jobs;
 mod list;
 mod matches;
 mod read;
 mod search;
 mod status;
+mod trash;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pkm_engine::{Engine, Job, JobId};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
@@ -21,8 +23,10 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::{jobs::JobAnswer, status::status};
 use crate::{
     check,
+    confirm::Consent,
     progress::Progress,
     schema,
+    server::ServerOptions,
     wire::{Fault, Refusal},
 };
 
@@ -59,6 +63,8 @@ enum Effect {
     ChangesEachTime,
     /// Works on the index, which holds nothing that is not in the notes.
     Indexes,
+    /// Cannot be undone: the user is asked first.
+    Destroys,
 }
 
 /// What a call has at hand.
@@ -68,6 +74,8 @@ pub(crate) struct Turn {
     pub(crate) progress: Option<watch::Sender<Option<Progress>>>,
     /// The client no longer waits for the answer.
     pub(crate) cancelled: CancellationToken,
+    /// How far the call has the user's word, for what cannot be undone.
+    pub(crate) consent: Consent,
     /// The client takes a task in place of an answer, so that a job need not be waited for.
     pub(crate) takes_tasks: bool,
 }
@@ -95,12 +103,15 @@ type Call = fn(&Turn, &JsonObject, JsonObject) -> Result<Answer, Fault>;
 /// All tools by name.
 pub(crate) struct Tools {
     by_name: BTreeMap<&'static str, (Tool, Call)>,
+    /// Those that ask the user first.
+    asking: BTreeSet<&'static str>,
 }
 
 impl Tools {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(options: ServerOptions) -> Self {
         let mut tools = Self {
             by_name: BTreeMap::new(),
+            asking: BTreeSet::new(),
         };
         tools.add::<search::SearchNotes>();
         tools.add::<search::SemanticSearchNotes>();
@@ -111,9 +122,14 @@ impl Tools {
         tools.add::<change::UpdateNote>();
         tools.add::<change::DeleteNote>();
         tools.add::<change::RestoreNote>();
+        tools.add::<trash::EmptyTrash>();
         tools.add::<jobs::ReindexNotes>();
         tools.add::<jobs::JobStatus>();
         tools.add::<status::IndexStatus>();
+        if options.connector_tools {
+            tools.add::<connector::Search>();
+            tools.add::<connector::Fetch>();
+        }
         tools
     }
 
@@ -128,6 +144,11 @@ impl Tools {
     /// The definition of one tool.
     pub(crate) fn definition(&self, name: &str) -> Option<&Tool> {
         self.by_name.get(name).map(|(tool, _)| tool)
+    }
+
+    /// Whether a tool asks the user first.
+    pub(crate) fn asks(&self, name: &str) -> bool {
+        self.asking.contains(name)
     }
 
     /// Calls a tool, which blocks.
@@ -159,7 +180,7 @@ impl Tools {
                 .read_only(false)
                 .destructive(false)
                 .idempotent(false),
-            Effect::Changes => annotations
+            Effect::Changes | Effect::Destroys => annotations
                 .read_only(false)
                 .destructive(true)
                 .idempotent(true),
@@ -180,6 +201,9 @@ impl Tools {
         .with_title(T::TITLE)
         .with_raw_output_schema(schema::of_answer::<T::Answer>())
         .with_annotations(annotations);
+        if matches!(T::EFFECT, Effect::Destroys) {
+            self.asking.insert(T::NAME);
+        }
         self.by_name.insert(T::NAME, (tool, call::<T>));
     }
 }
@@ -217,6 +241,16 @@ pub(crate) fn job_answer(job: Job) -> Result<Answer, Fault> {
 /// A job in one line.
 pub(crate) fn job_line(job: &Job) -> String {
     jobs::line_of(&job.clone().into())
+}
+
+/// The refusal of a call that the user was asked about and did not reply to in time.
+pub(crate) fn unconfirmed() -> Fault {
+    Fault::Refused(Refusal {
+        code: "not_confirmed",
+        message: "nothing was done: the user was asked and has not replied; call again when the user is there".into(),
+        retryable: true,
+        details: serde_json::json!({}),
+    })
 }
 
 /// The refusal of a call that nobody waits for any more.

@@ -8,7 +8,7 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use crate::check::BadArgument;
+use crate::{check::BadArgument, confirm::Question};
 
 /// How the negotiated revision wants a wrong argument of a tool to be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(crate) enum Fault {
     },
     /// The request is understood and cannot be granted; a model can act on the words.
     Refused(Refusal),
+    /// The user must be asked first; the server does that and calls again.
+    MustAsk(Question),
     /// A defect on our side, as the client gets to see it.
     Defect(ErrorData),
 }
@@ -132,6 +134,7 @@ impl Fault {
                 }
                 ErrorData::new(ErrorCode::INTERNAL_ERROR, message, Some(data))
             }
+            Self::MustAsk(question) => pkm_transport::defect("asking the user", &question.message),
             Self::Defect(error) => error,
         }
     }

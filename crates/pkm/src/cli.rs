@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Restore(restore::Restore),
     /// Show the revisions of a note
     History(history::History),
-    /// Show what is in the trash
+    /// Show what is in the trash, or empty it
     Trash(trash::Trash),
     /// Find notes by words and by meaning
     Search(search::Search),

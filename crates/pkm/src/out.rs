@@ -62,6 +62,16 @@ pub(crate) fn notice(text: &str) {
         .write_all(format!("{text}\n").as_bytes());
 }
 
+/// Asks on stderr for a yes or no; anything but a yes is a no.
+pub(crate) fn ask(question: &str) -> io::Result<bool> {
+    let mut stderr = io::stderr().lock();
+    stderr.write_all(format!("{question} [y/N] ").as_bytes())?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
 /// `text` for a terminal: control characters, which could move the cursor or change colours, are
 /// shown as a blank; line ends are kept.
 pub(crate) fn plain(text: &str) -> String {

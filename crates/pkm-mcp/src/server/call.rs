@@ -1,6 +1,9 @@
 //! One call of a tool: run where it may block, its progress told, its job handed over as a task.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use pkm_engine::JobId;
 use rmcp::{
@@ -15,12 +18,16 @@ use super::Server;
 use crate::{
     blocking::blocking,
     caller::Caller,
+    confirm::{self, Consent},
     progress::Forwarder,
     tasks,
     text::cut,
     tools::{self, Answer, Turn},
     wire::Fault,
 };
+
+/// How long a call waits for the user's replies in all: clients give up after a minute.
+const MAX_ASKING: Duration = Duration::from_secs(50);
 
 impl Server {
     pub(super) async fn respond(
@@ -34,7 +41,34 @@ impl Server {
         }
         let caller = Caller::of(&context);
         let arguments = request.arguments.unwrap_or_default();
-        let result = match self.call(name, arguments, &caller, &context).await {
+        let bound_to = confirm::bound_to(&name, &arguments);
+        let mut consent = match &request.request_state {
+            _ if !caller.takes_questions() => Consent::CannotAsk,
+            Some(state) if caller.is_modern() && self.shared.tools.asks(&name) => {
+                let replies = request.input_responses.as_ref();
+                self.shared.confirmations.reply(state, replies, &bound_to)?
+            }
+            _ => Consent::CanAsk,
+        };
+        let asked_since = Instant::now();
+        let outcome = loop {
+            let call = self.call(&name, arguments.clone(), consent, &caller, &context);
+            match call.await {
+                Err(Fault::MustAsk(question)) if caller.is_modern() => {
+                    let asked = self.shared.confirmations.question(question, &bound_to)?;
+                    return Ok(self.signed(&context, asked).into());
+                }
+                Err(Fault::MustAsk(question)) => {
+                    let patience = MAX_ASKING.saturating_sub(asked_since.elapsed());
+                    match confirm::ask(&context.peer, question, patience, &context.ct).await {
+                        Ok(reply) => consent = reply,
+                        Err(fault) => break Err(fault),
+                    }
+                }
+                outcome => break outcome,
+            }
+        };
+        let result = match outcome {
             Ok(Answer { job: Some(job), .. }) if caller.takes_tasks() => {
                 let task = CreateTaskResult::new(self.task(job).await?);
                 return Ok(self.signed(&context, task).into());
@@ -48,8 +82,9 @@ impl Server {
     /// Calls a tool on a thread that may block, and tells the client its progress meanwhile.
     async fn call(
         &self,
-        name: String,
+        name: &str,
         arguments: JsonObject,
+        consent: Consent,
         caller: &Caller,
         context: &RequestContext<RoleServer>,
     ) -> Result<Answer, Fault> {
@@ -67,9 +102,10 @@ impl Server {
             engine: self.shared.engine.clone(),
             progress,
             cancelled: context.ct.clone(),
+            consent,
             takes_tasks: caller.takes_tasks(),
         };
-        let tools = Arc::clone(&self.shared.tools);
+        let (tools, name) = (Arc::clone(&self.shared.tools), name.to_owned());
         let outcome = tokio::select! {
             outcome = blocking("a tool", move || tools.call(&name, &turn, arguments)) => outcome,
             () = context.ct.cancelled() => Err(tools::cancelled()),

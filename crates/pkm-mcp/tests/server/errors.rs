@@ -50,6 +50,12 @@ fn wrong_calls() -> Vec<(&'static str, Value, &'static str)> {
             json!({"title": "a", "content": "b", "folder": "../c"}),
             "folder",
         ),
+        ("empty_trash", json!({"confirm": -1}), "confirm"),
+        (
+            "empty_trash",
+            json!({"deleted_before": "lately"}),
+            "deleted_before",
+        ),
         ("reindex_notes", json!({"scope": "some"}), "scope"),
         ("reindex_notes", json!({"wait_seconds": 56}), "wait_seconds"),
         ("job_status", json!({}), "job_id"),

@@ -1,7 +1,7 @@
 use rmcp::model::{ProtocolVersion, Tool};
 use serde_json::{Value, json};
 
-use crate::support::{Model, session, session_of};
+use crate::support::{Home, Model, session, session_of};
 
 #[tokio::test]
 async fn the_tools_are_those_of_the_contract() {
@@ -10,8 +10,17 @@ async fn the_tools_are_those_of_the_contract() {
 }
 
 #[tokio::test]
-async fn schemas_have_nothing_that_converters_refuse() {
+async fn all_tools_together_cost_a_model_little() {
     let tools = session().await.client.list_tools(None).await.unwrap().tools;
+    let size = serde_json::to_string(&tools).unwrap().len();
+    assert!(size < 29_000, "{size} bytes");
+}
+
+#[tokio::test]
+async fn schemas_have_nothing_that_converters_refuse() {
+    let home = Home::with_connector_tools();
+    let session = home.connect(ProtocolVersion::V_2025_11_25).await;
+    let tools = session.client.list_tools(None).await.unwrap().tools;
     for tool in &tools {
         let output = tool.output_schema.as_ref().unwrap();
         for schema in [&tool.input_schema, output] {
@@ -121,6 +130,10 @@ async fn every_answer_and_every_refusal_fits_its_output_schema() {
             ),
             ("delete_note", json!({"id": 1})),
             ("restore_note", json!({"id": 1})),
+            ("delete_note", json!({"id": 2})),
+            ("empty_trash", json!({})),
+            ("empty_trash", json!({"confirm": 1})),
+            ("empty_trash", json!({"confirm": 1})),
             ("reindex_notes", json!({"wait_seconds": 55})),
             ("job_status", json!({"job_id": 1})),
             ("index_status", json!({})),

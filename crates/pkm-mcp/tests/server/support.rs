@@ -7,7 +7,7 @@ use std::{
 
 use pkm_embed::{Embedder, HashEmbedder};
 use pkm_engine::{Engine, ModelSource, Settings, Worker};
-use pkm_mcp::Server;
+use pkm_mcp::{Server, ServerOptions};
 use rmcp::{
     ClientHandler, ErrorData, RoleClient, ServiceError, ServiceExt,
     model::{
@@ -73,11 +73,37 @@ impl Home {
         Self::on(folder, model)
     }
 
+    /// With notes that were written before the server began.
+    pub(crate) fn filled(embedder: Arc<dyn Embedder>, fill: impl FnOnce(&Engine)) -> Arc<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let before = Engine::open(Settings {
+            data_dir: folder.path().join("data"),
+            model: ModelSource::Ready(Arc::clone(&embedder)),
+            worker: Worker::Off,
+            trash_retention_days: 30,
+        });
+        fill(&before.unwrap());
+        Self::on(folder, ModelSource::Ready(embedder))
+    }
+
+    /// With `search` and `fetch`.
+    pub(crate) fn with_connector_tools() -> Arc<Self> {
+        let model = ModelSource::Ready(Arc::new(HashEmbedder::new()));
+        let options = ServerOptions {
+            connector_tools: true,
+        };
+        Self::on_with(tempfile::tempdir().unwrap(), model, options)
+    }
+
     fn on(folder: tempfile::TempDir, model: ModelSource) -> Arc<Self> {
+        Self::on_with(folder, model, ServerOptions::default())
+    }
+
+    fn on_with(folder: tempfile::TempDir, model: ModelSource, options: ServerOptions) -> Arc<Self> {
         let engine = engine_in(&folder, model);
         let stop = CancellationToken::new();
         Arc::new(Self {
-            server: Server::new(engine.clone()).with_stop(stop.clone()),
+            server: Server::new(engine.clone(), options).with_stop(stop.clone()),
             stop,
             engine,
             folder,

@@ -11,7 +11,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use pkm_engine::{Engine, ModelState};
 use pkm_inspect::{Redaction, TraceLog};
-use pkm_mcp::Server;
+use pkm_mcp::{Server, ServerOptions};
 use pkm_transport::http::{self, HttpOptions, Token};
 use pkm_transport::{Direction, StdioOptions, Tap};
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,10 @@ pub(crate) struct Serve {
     /// Web page that may ask from a browser, by its origin such as `http://localhost:6274`
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http", value_parser = origin)]
     origins: Vec<String>,
+    /// Serve `search` and `fetch` too, which connectors of chat applications look for
+    /// [env: PKM_CONNECTOR_TOOLS]
+    #[arg(long)]
+    connector_tools: bool,
     /// Write each message to this file, for `pkm inspect`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -63,7 +67,10 @@ pub(crate) fn run(args: &Serve, config: &Config) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(serve(engine.clone(), http, tap));
+    let server = ServerOptions {
+        connector_tools: args.connector_tools || config.connector_tools.value,
+    };
+    let served = runtime.block_on(serve(engine.clone(), server, http, tap));
     // A read of stdin cannot be interrupted: do not wait for its thread.
     runtime.shutdown_background();
     drop(engine);
@@ -72,13 +79,14 @@ pub(crate) fn run(args: &Serve, config: &Config) -> Result<()> {
 
 async fn serve(
     engine: Engine,
+    server: ServerOptions,
     http: Option<(SocketAddr, HttpOptions)>,
     tap: Option<Arc<dyn Tap>>,
 ) -> Result<()> {
     let stopped = |error| Failure::new("the server stopped").source(error);
     let stop = CancellationToken::new();
     tokio::spawn(pkm_transport::stop_on_signal(stop.clone()).map_err(stopped)?);
-    let server = Server::new(engine.clone()).with_stop(stop.clone());
+    let server = Server::new(engine.clone(), server).with_stop(stop.clone());
     let Some((address, mut options)) = http else {
         let options = StdioOptions {
             tap,

@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Settings, config: &Config, out: &mut Out) -> Result<()>
         row("device", &config.device, String::clone),
         row("log", &config.log, String::clone),
         row("trash_days", &config.trash_days, u32::to_string),
+        row("connector_tools", &config.connector_tools, bool::to_string),
     ];
     let missing = if config.file_exists {
         ""
@@ -60,9 +61,9 @@ pub(crate) fn run(args: &Settings, config: &Config, out: &mut Out) -> Result<()>
         }))?);
     }
     for (name, value, origin) in rows {
-        out.line(format!("{name:<11} {value}  ({origin})"))?;
+        out.line(format!("{name:<15} {value}  ({origin})"))?;
     }
-    Ok(out.line(format!("{:<11} {}{missing}", "file", config.file.display()))?)
+    Ok(out.line(format!("{:<15} {}{missing}", "file", config.file.display()))?)
 }
 
 fn row<T>(

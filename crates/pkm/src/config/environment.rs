@@ -20,6 +20,7 @@ pub(crate) struct Environment {
     pub(crate) pkm_model: Option<OsString>,
     pub(crate) pkm_device: Option<OsString>,
     pub(crate) pkm_log: Option<OsString>,
+    pub(crate) pkm_connector_tools: Option<OsString>,
     /// The variable that the hub's own tools read.
     pub(crate) hf_endpoint: Option<OsString>,
     pub(crate) visual: Option<OsString>,
@@ -41,6 +42,7 @@ impl Environment {
             pkm_model: variable("PKM_MODEL"),
             pkm_device: variable("PKM_DEVICE"),
             pkm_log: variable("PKM_LOG"),
+            pkm_connector_tools: variable("PKM_CONNECTOR_TOOLS"),
             hf_endpoint: variable("HF_ENDPOINT"),
             visual: variable("VISUAL"),
             editor: variable("EDITOR"),
@@ -67,6 +69,20 @@ pub(super) fn utf8(name: &str, value: Option<&OsString>) -> Result<Option<String
         Some(Some(text)) => Ok(Some(text.to_owned())),
         Some(None) => Err(Failure::usage(format!(
             "the environment variable `{name}` is not UTF-8"
+        ))),
+    }
+}
+
+/// A variable that says yes or no.
+pub(super) fn switch(name: &str, value: Option<&OsString>) -> Result<Option<bool>, Failure> {
+    let Some(text) = utf8(name, value)? else {
+        return Ok(None);
+    };
+    match text.as_str() {
+        "1" | "true" | "yes" => Ok(Some(true)),
+        "0" | "false" | "no" => Ok(Some(false)),
+        _ => Err(Failure::usage(format!(
+            "the environment variable `{name}` is `{text}`; it must be `true` or `false`"
         ))),
     }
 }

@@ -18,6 +18,7 @@ pub(super) struct File {
     pub(super) device: Option<String>,
     pub(super) log: Option<String>,
     pub(super) trash_days: Option<u32>,
+    pub(super) connector_tools: Option<bool>,
 }
 
 impl File {

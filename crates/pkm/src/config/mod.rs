@@ -54,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) device: Setting<String>,
     pub(crate) log: Setting<String>,
     pub(crate) trash_days: Setting<u32>,
+    /// Whether `search` and `fetch` are served beside the other tools.
+    pub(crate) connector_tools: Setting<bool>,
     /// `$VISUAL`, else `$EDITOR`.
     pub(crate) editor: Option<OsString>,
     pub(crate) file: PathBuf,
@@ -168,8 +170,22 @@ impl Config {
             file.model,
             None,
         );
+        let connector_tools = first(
+            (None, ""),
+            (
+                environment::switch(
+                    "PKM_CONNECTOR_TOOLS",
+                    environment.pkm_connector_tools.as_ref(),
+                )?,
+                "PKM_CONNECTOR_TOOLS",
+            ),
+            file.connector_tools,
+            Some(false),
+        )
+        .expect("there is a default");
         Ok(Self {
             data,
+            connector_tools,
             model: match model {
                 Some(Setting { value, origin }) => Setting {
                     value: Some(value),
@@ -294,6 +310,28 @@ mod tests {
             ..Flags::default()
         };
         check(&flags, &environment, "from-flag", Origin::Flag("--model"));
+    }
+
+    #[test]
+    fn the_connector_tools_are_off_unless_somebody_wants_them() {
+        let check = |file: Option<&str>, variable: Option<&str>, wanted, origin| {
+            let (_home, mut environment) = home(file);
+            environment.pkm_connector_tools = variable.map(Into::into);
+            let config = Config::resolve(&Flags::default(), &environment).unwrap();
+            let value = wanted;
+            assert_eq!(config.connector_tools, Setting { value, origin });
+        };
+        let on = Some("connector_tools = true\n");
+        let variable = Origin::Environment("PKM_CONNECTOR_TOOLS");
+        check(None, None, false, Origin::Default);
+        check(on, None, true, Origin::File);
+        check(None, Some("1"), true, variable);
+        check(on, Some("false"), false, variable);
+
+        let (_home, mut environment) = home(None);
+        environment.pkm_connector_tools = Some("perhaps".into());
+        let error = Config::resolve(&Flags::default(), &environment).unwrap_err();
+        assert!(crate::report::render(&error).contains("`true` or `false`"));
     }
 
     #[test]
