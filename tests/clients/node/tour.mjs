@@ -98,7 +98,7 @@ async function tour(visitor, revision, way) {
       assert.ok(listed.includes(uri), listed.join());
     }
     const { resourceTemplates } = await client.listResourceTemplates();
-    assert.deepEqual(resourceTemplates.map((template) => template.uriTemplate), ['note://{id}']);
+    assert.ok(resourceTemplates.some((template) => template.uriTemplate === 'note://{id}'));
     const { contents } = await client.readResource({ uri: `note://${notes.korean}` });
     assert.equal(contents[0].mimeType, 'text/markdown');
     assert.match(contents[0].text, /계량기함/);
