@@ -23,7 +23,7 @@ from harness import (
 )
 
 TOOLS = {
-    "add_note", "delete_note", "get_note", "index_status", "job_status", "list_notes",
+    "add_note", "delete_note", "empty_trash", "get_note", "index_status", "job_status", "list_notes",
     "reindex_notes", "related_notes", "restore_note", "search_notes", "semantic_search_notes",
     "update_note",
 }

@@ -92,9 +92,9 @@ async def tour(visitor, revision, way):
             assert await asyncio.wait_for(visitor.updated.get(), 30) == f"note://{english}"
     with step("the user is asked before the trash is emptied"):
         await ask(visitor, "delete_note", id=long)
-        await ask(visitor, "empty_trash")
+        emptied = await ask(visitor, "empty_trash")
         assert len(visitor.asked) == 1, visitor.asked
-        assert (await ask(visitor, "index_status"))["trashed"] == 0
+        assert emptied["outcome"] == "deleted" and emptied["trashed"] == 0, emptied
     for note in (korean, english):
         await ask(visitor, "delete_note", id=note)
 
