@@ -171,7 +171,7 @@ fn an_address_in_use_is_named() {
     let run = home.pkm(&["serve", "--http", &server.address]);
     assert_eq!(run.code, 1);
     assert!(
-        run.stderr.contains(&server.address) && run.stderr.contains("Port 0"),
+        run.stderr.contains(&server.address) && run.stderr.contains("port 0"),
         "{}",
         run.stderr
     );

@@ -34,7 +34,7 @@ use crate::out::Out;
 /// Does what was asked for.
 pub(crate) fn run(command: Command, config: &Config, out: &mut Out) -> Result<()> {
     match command {
-        Command::Serve(args) => serve::run(args, config),
+        Command::Serve(args) => serve::run(&args, config),
         Command::Import(args) => import::run(args, config, out),
         Command::Export(args) => export::run(args, config, out),
         Command::Add(args) => add::run(args, config, out),
