@@ -171,7 +171,7 @@ fn an_address_in_use_is_named() {
     let run = home.pkm(&["serve", "--http", &server.address]);
     assert_eq!(run.code, 1);
     assert!(
-        run.stderr.contains(&server.address) && run.stderr.contains("Port 0"),
+        run.stderr.contains(&server.address) && run.stderr.contains("port 0"),
         "{}",
         run.stderr
     );
@@ -259,4 +259,26 @@ fn a_client_that_starts_the_server_twice_and_drops_one_leaves_nothing_behind() {
     let lock_files = fs::read_dir(home.path("share/pkm")).map_or(0, Iterator::count);
     assert!(lock_files > 0, "the data folder is where it is expected");
     assert!(home.ok(&["list"]).contains('t'));
+}
+
+#[test]
+fn a_client_that_does_not_read_does_not_keep_the_server_alive() {
+    let home = Home::new();
+    for by_signal in [true, false] {
+        let mut server = on_stdio(&home);
+        let _unread = handshake(&mut server);
+        // More than a pipe holds.
+        for id in 0..8 {
+            say(
+                &mut server,
+                &json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"}),
+            );
+        }
+        if by_signal {
+            signal(&server, "TERM");
+        } else {
+            drop(server.stdin.take());
+        }
+        assert!(ends_by_itself(&mut server), "by a signal: {by_signal}");
+    }
 }

@@ -13,7 +13,7 @@ mod message;
 mod stdio;
 mod tap;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use rmcp::{
     RoleServer, ServerHandler,
@@ -31,6 +31,9 @@ pub use self::{
 /// The longest message that is taken where nothing else is said: the largest note and its quoting
 /// fit.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// How long the server gets to end after it was asked to.
+const STOPPING: Duration = Duration::from_secs(5);
 
 /// How to serve over standard input and output.
 #[derive(Clone)]
@@ -133,6 +136,7 @@ async fn serve<T>(
 where
     T: Transport<RoleServer> + 'static,
 {
+    let stopped = stop.clone();
     let running = match serve_server_with_ct(Guarded(handler), transport, stop).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
@@ -144,7 +148,16 @@ where
             });
         }
     };
-    match running.waiting().await {
+    // A client that does not read can keep the library's loop in a write.
+    let given_up = async {
+        stopped.cancelled().await;
+        tokio::time::sleep(STOPPING).await;
+    };
+    let ended = tokio::select! {
+        ended = running.waiting() => ended,
+        () = given_up => return Ok(()),
+    };
+    match ended {
         Ok(QuitReason::JoinError(source)) | Err(source) => Err(Error::Loop { source }),
         Ok(_) => Ok(()),
     }

@@ -1,8 +1,8 @@
 //! Bytes as JSON-RPC messages, or what to say to bytes that are none.
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, NumberOrString,
-    ProtocolVersion, RequestId,
+    CancelTaskMethod, ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetTaskMethod,
+    JsonRpcMessage, NumberOrString, ProtocolVersion, RequestId, UpdateTaskMethod,
 };
 use serde_json::{Map, Value, json};
 
@@ -125,16 +125,32 @@ pub(crate) fn classify_member(member: Value) -> Result<Option<ClientJsonRpcMessa
         return Err(Refusal::invalid(None, "message", "must be a JSON object"));
     };
     let message = classify(message)?;
-    if let Some(JsonRpcMessage::Request(request)) = &message
-        && matches!(request.request, ClientRequest::InitializeRequest(_))
-    {
-        return Err(Refusal::invalid(
-            Some(request.id.clone()),
-            "method",
-            "must not be `initialize` in a batch",
-        ));
+    if let Some(JsonRpcMessage::Request(request)) = &message {
+        let id = Some(request.id.clone());
+        if matches!(request.request, ClientRequest::InitializeRequest(_)) {
+            let reason = "must not be `initialize` in a batch";
+            return Err(Refusal::invalid(id, "method", reason));
+        }
+        if let Some(error) = only_modern(&request.request) {
+            return Err(Refusal::new(id, error));
+        }
     }
     Ok(message)
+}
+
+/// The error for a method that only revisions without a handshake have. rmcp would ask a client of
+/// the others for a capability that it cannot declare.
+pub(crate) fn only_modern(request: &ClientRequest) -> Option<ErrorData> {
+    match request {
+        ClientRequest::GetTaskRequest(_) => Some(ErrorData::method_not_found::<GetTaskMethod>()),
+        ClientRequest::UpdateTaskRequest(_) => {
+            Some(ErrorData::method_not_found::<UpdateTaskMethod>())
+        }
+        ClientRequest::CancelTaskRequest(_) => {
+            Some(ErrorData::method_not_found::<CancelTaskMethod>())
+        }
+        _ => None,
+    }
 }
 
 /// A JSON object as a message; `None` for a notification or an answer that makes no sense, which

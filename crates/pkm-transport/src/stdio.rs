@@ -12,6 +12,7 @@ use std::{
     collections::{HashSet, VecDeque},
     io::{self, BufRead},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use rmcp::{
@@ -28,6 +29,7 @@ use tokio::{
     io::{AsyncWrite, AsyncWriteExt},
     sync::mpsc,
     task::JoinSet,
+    time,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +47,8 @@ use crate::{
 const LINES_AHEAD: usize = 16;
 /// The most requests that are answered at the same time.
 const MAX_IN_FLIGHT: usize = 512;
+/// How long the client gets to read what was said to it when the server ends.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The name of the only client in a log.
 const CHANNEL: &str = "stdio";
 
@@ -255,6 +259,9 @@ where
                 if is_modern && matches!(request.request, ClientRequest::PingRequest(_)) {
                     return refuse(ErrorData::method_not_found::<PingRequestMethod>());
                 }
+                if !is_modern && let Some(error) = message::only_modern(&request.request) {
+                    return refuse(error);
+                }
                 if state.in_flight.len() >= MAX_IN_FLIGHT {
                     return refuse(overloaded(is_modern, "too many requests at once"));
                 }
@@ -348,14 +355,17 @@ where
             };
             self.take(&line);
         }
-        // The server ends with its input, and what was said by then must still go out.
-        while self.refusals.join_next().await.is_some() {}
+        // The server ends with its input, and what was said by then must still go out; but not to
+        // a client that does not read.
+        let said = async { while self.refusals.join_next().await.is_some() {} };
+        let _ = time::timeout(LAST_WORDS, said).await;
         None
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
         self.input.close();
-        self.output.stream.lock().await.flush().await
+        let flushed = async { self.output.stream.lock().await.flush().await };
+        time::timeout(LAST_WORDS, flushed).await.unwrap_or(Ok(()))
     }
 }
 

@@ -13,7 +13,7 @@ const [binary, models, fixturesPath] = process.argv.slice(2);
 const FIXTURES = fixtures(fixturesPath);
 const ANSWER_MAX_BYTES = 60_000;
 const TOOLS = [
-  'add_note', 'delete_note', 'get_note', 'index_status', 'job_status', 'list_notes', 'reindex_notes',
+  'add_note', 'delete_note', 'empty_trash', 'get_note', 'index_status', 'job_status', 'list_notes', 'reindex_notes',
   'related_notes', 'restore_note', 'search_notes', 'semantic_search_notes', 'update_note',
 ];
 

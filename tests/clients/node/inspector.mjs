@@ -72,7 +72,7 @@ async function commands(place, address, era) {
     const { resources } = succeeded(await call('resources/list'));
     assert.ok(resources.some(({ uri }) => uri === `note://${id}`));
     const { resourceTemplates } = succeeded(await call('resources/templates/list'));
-    assert.deepEqual(resourceTemplates.map(({ uriTemplate }) => uriTemplate), ['note://{id}']);
+    assert.ok(resourceTemplates.some(({ uriTemplate }) => uriTemplate === 'note://{id}'));
     const { contents } = succeeded(await call('resources/read', '--uri', `note://${id}`));
     assert.match(contents[0].text, /계량기함/);
   });

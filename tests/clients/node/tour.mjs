@@ -98,7 +98,7 @@ async function tour(visitor, revision, way) {
       assert.ok(listed.includes(uri), listed.join());
     }
     const { resourceTemplates } = await client.listResourceTemplates();
-    assert.deepEqual(resourceTemplates.map((template) => template.uriTemplate), ['note://{id}']);
+    assert.ok(resourceTemplates.some((template) => template.uriTemplate === 'note://{id}'));
     const { contents } = await client.readResource({ uri: `note://${notes.korean}` });
     assert.equal(contents[0].mimeType, 'text/markdown');
     assert.match(contents[0].text, /계량기함/);
@@ -128,9 +128,9 @@ async function tour(visitor, revision, way) {
   });
   await step('the user is asked before the trash is emptied', async () => {
     await ask(visitor, 'delete_note', { id: notes.long });
-    await ask(visitor, 'empty_trash');
+    const { outcome, trashed } = await ask(visitor, 'empty_trash');
     assert.equal(visitor.asked.length, 1);
-    assert.equal((await ask(visitor, 'index_status')).trashed, 0);
+    assert.deepEqual({ outcome, trashed }, { outcome: 'deleted', trashed: 0 });
   });
   for (const id of [notes.korean, notes.english]) await ask(visitor, 'delete_note', { id });
 }

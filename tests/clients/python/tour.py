@@ -72,7 +72,7 @@ async def tour(visitor, revision, way):
     with step("resources are listed, read and completed"):
         listed = {str(resource.uri) for resource in await visitor.resources()}
         assert {"pkm://status", f"note://{korean}", f"note://{english}"} <= listed, listed
-        assert [template.uri_template for template in await visitor.templates()] == ["note://{id}"]
+        assert "note://{id}" in [template.uri_template for template in await visitor.templates()]
         contents = await visitor.read(f"note://{korean}")
         assert contents[0].mime_type == "text/markdown" and "계량기함" in contents[0].text, contents
         ref = mcp_types.ResourceTemplateReference(type="ref/resource", uri="note://{id}")
@@ -92,9 +92,9 @@ async def tour(visitor, revision, way):
             assert await asyncio.wait_for(visitor.updated.get(), 30) == f"note://{english}"
     with step("the user is asked before the trash is emptied"):
         await ask(visitor, "delete_note", id=long)
-        await ask(visitor, "empty_trash")
+        emptied = await ask(visitor, "empty_trash")
         assert len(visitor.asked) == 1, visitor.asked
-        assert (await ask(visitor, "index_status"))["trashed"] == 0
+        assert emptied["outcome"] == "deleted" and emptied["trashed"] == 0, emptied
     for note in (korean, english):
         await ask(visitor, "delete_note", id=note)
 

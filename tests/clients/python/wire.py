@@ -76,12 +76,12 @@ class Wire:
     def notifications(self, method):
         return [message for message in self.log if message.get("method") == method]
 
-    def wait(self, is_it):
-        """The first message, of those that came and of those to come, that is it."""
+    def wait(self, is_it, since=0):
+        """The first message, of those that came after the first `since` and of those to come, that is it."""
         deadline = time.monotonic() + PATIENCE
         with self.arrived:
             while True:
-                found = next((message for message in self.log if is_it(message)), None)
+                found = next((message for message in self.log[since:] if is_it(message)), None)
                 if found is not None:
                     return found
                 if not self.arrived.wait(deadline - time.monotonic()):

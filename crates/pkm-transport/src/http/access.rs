@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, uri::Authority},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, uri::Authority},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -99,10 +99,9 @@ impl Access {
                 ));
             }
         };
-        if let Some(origin) = headers.get(header::ORIGIN)
-            && !origin
-                .to_str()
-                .is_ok_and(|origin| self.knows_origin(origin, &host))
+        if headers.contains_key(header::ORIGIN)
+            && !only(headers, &header::ORIGIN)
+                .is_some_and(|origin| self.knows_origin(origin, &host))
         {
             return Some(refuse(
                 StatusCode::FORBIDDEN,
@@ -143,21 +142,32 @@ pub(super) async fn check(
     response
 }
 
+/// The name that the client calls the server by, which it may say in two places.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
-    let mut hosts = headers.get_all(header::HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (Some(host), None) => Authority::try_from(host.as_bytes()).ok(),
-        (None, _) => uri.authority().cloned(),
-        (Some(_), Some(_)) => None,
-    }
+    let named = only(headers, &header::HOST).and_then(|host| Authority::try_from(host).ok());
+    let named = match (named, uri.authority()) {
+        (Some(named), Some(target)) if named != *target => return None,
+        (None, Some(target)) if !headers.contains_key(header::HOST) => target.clone(),
+        (named, _) => named?,
+    };
+    (!named.as_str().contains('@')).then_some(named)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let value = only(headers, &header::AUTHORIZATION)?;
     let (scheme, token) = value.split_once(' ')?;
     scheme
         .eq_ignore_ascii_case("bearer")
         .then(|| token.trim_ascii())
+}
+
+/// The text of a header that must not be there twice.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => value.to_str().ok(),
+        _ => None,
+    }
 }
 
 fn refuse(status: StatusCode, reason: &'static str) -> Response {

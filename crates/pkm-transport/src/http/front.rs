@@ -69,7 +69,12 @@ pub(super) async fn answer<H: ServerHandler + Clone>(
             .unwrap_or_default()
             .to_owned();
         let recorder = front.recorder(channel);
+        let ends_session = request.method() == Method::DELETE;
         let response = front.pass(request, None).await;
+        if ends_session && response.status() == StatusCode::ACCEPTED {
+            // The session is gone by now, and clients take "accepted" for a failure.
+            return StatusCode::NO_CONTENT.into_response();
+        }
         hold(response, (), recorder)
     }
 }
@@ -196,11 +201,11 @@ impl<H: ServerHandler + Clone> Front<H> {
 
     async fn post_message(
         &self,
-        head: Parts,
+        mut head: Parts,
         message: Map<String, Value>,
         bytes: &Bytes,
         recorder: &mut Option<Recorder>,
-    ) -> (Response, Option<InFlight>) {
+    ) -> (Response, Option<Arc<InFlight>>) {
         let id = message.get("id").and_then(request_id);
         let is_modern = is_modern(message.get("params")) || is_modern_header(&head.headers);
         let is_initialize = message
@@ -233,9 +238,7 @@ impl<H: ServerHandler + Clone> Front<H> {
             return (answer::refuse(StatusCode::BAD_REQUEST, id, error), None);
         }
         let mut guard = None;
-        if let JsonRpcMessage::Request(request) = &message
-            && !is_modern
-        {
+        if let JsonRpcMessage::Request(request) = &message {
             if let ClientRequest::InitializeRequest(_) = request.request
                 && let Err(NoRoom) = self.sessions.make_room().await
             {
@@ -244,7 +247,10 @@ impl<H: ServerHandler + Clone> Front<H> {
                     None,
                 );
             }
-            if let Some(session) = text(&head.headers, SESSION) {
+            if !is_modern && let Some(error) = message::only_modern(&request.request) {
+                return (answer::refuse(StatusCode::OK, id, error), None);
+            }
+            if !is_modern && let Some(session) = text(&head.headers, SESSION) {
                 guard = self.sessions.begin(session, &request.id);
                 if guard.is_none() {
                     return (
@@ -254,6 +260,8 @@ impl<H: ServerHandler + Clone> Front<H> {
                 }
             }
         }
+        // The call keeps it too: it goes on when its client has left.
+        head.extensions.insert(guard.clone());
         let request = Request::from_parts(head, Body::from(trimmed(bytes)));
         let response = self.pass(request, id).await;
         if is_initialize {
@@ -322,7 +330,8 @@ impl<H: ServerHandler + Clone> Front<H> {
                     continue;
                 }
             }
-            let request = Request::from_parts(head.clone(), Body::from(bytes));
+            let mut request = Request::from_parts(head.clone(), Body::from(bytes));
+            request.extensions_mut().insert(guard.clone());
             let response = self.pass(request, id).await;
             if response.status() == StatusCode::OK {
                 let response = hold(response, guard, None);

@@ -67,9 +67,9 @@ impl Sessions {
         lock(&self.known).get(id)?.revision.clone()
     }
 
-    /// Notes a request of a known session down until the guard is dropped; `None` where its id is
+    /// Notes a request of a known session down until the last guard is dropped; `None` where its id is
     /// in use.
-    pub(super) fn begin(&self, session: &str, request: &RequestId) -> Option<InFlight> {
+    pub(super) fn begin(&self, session: &str, request: &RequestId) -> Option<Arc<InFlight>> {
         let mut known = lock(&self.known);
         if let Some(session) = known.get_mut(session) {
             session.last_used = Instant::now();
@@ -77,11 +77,11 @@ impl Sessions {
                 return None;
             }
         }
-        Some(InFlight {
+        Some(Arc::new(InFlight {
             known: Arc::clone(&self.known),
             session: session.into(),
             request: request.clone(),
-        })
+        }))
     }
 
     /// Makes room for one more session.

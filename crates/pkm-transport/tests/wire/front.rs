@@ -45,6 +45,8 @@ async fn foreign_names_and_pages_are_kept_out() {
         (vec!["Host: localhost.evil.example"], 403),
         (vec!["Host: 127.0.0.1.evil.example"], 403),
         (vec!["Host: a b"], 400),
+        (vec!["Host: evil.example@127.0.0.1"], 400),
+        (vec!["Host: 127.0.0.1", "Host: 127.0.0.1"], 400),
         (vec!["Host: [::1]"], 200),
         (vec!["Host: LOCALHOST:80"], 200),
         (vec!["Host: notes.example:443"], 200),
@@ -53,6 +55,7 @@ async fn foreign_names_and_pages_are_kept_out() {
         (vec!["Origin: http://127.0.0.1:1"], 403),
         (vec!["Origin: http://localhost:6274"], 200),
         (vec![own.as_str()], 200),
+        (vec![own.as_str(), "Origin: http://evil.example"], 403),
         (
             vec!["Host: evil.example", "Origin: http://evil.example"],
             403,
@@ -68,6 +71,11 @@ async fn foreign_names_and_pages_are_kept_out() {
         (reply.answers(), reply.status),
         (vec![(Value::Null, -32_600)], 403)
     );
+    // A target that names another host than the header does.
+    let target = format!(
+        "GET http://evil.example/mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+    );
+    assert_eq!(server.raw(target.as_bytes()).await.status, 400);
     // No Host at all.
     let bare = format!("GET /mcp HTTP/1.1\r\nConnection: close\r\nAccept: */*\r\n\r\n:{port}");
     assert_eq!(server.raw(bare.as_bytes()).await.status, 400);
@@ -128,6 +136,10 @@ async fn a_token_is_asked_for_before_the_body_is_read() {
     for (headers, challenge) in [
         (vec![], r#"Bearer realm="pkm""#),
         (vec![basic.as_str()], r#"Bearer realm="pkm""#),
+        (
+            vec![right.as_str(), basic.as_str()],
+            r#"Bearer realm="pkm""#,
+        ),
         (
             vec![longer.as_str()],
             r#"Bearer realm="pkm", error="invalid_token""#,

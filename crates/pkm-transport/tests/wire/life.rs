@@ -158,6 +158,31 @@ async fn a_client_that_leaves_cancels_in_the_newest_revision_and_not_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_id_stays_in_use_while_its_call_goes_on_without_its_client() {
+    let server = Http::start(HttpOptions::default()).await;
+    let session = server.session("2025-11-25").await;
+    let mut headers = session.clone();
+    headers.push("Content-Type: application/json".into());
+    let mut stream = server.connect().await;
+    let body = wait(7, 2_000).to_string();
+    let call = request(server.address, "POST", &headers, body.as_bytes());
+    stream.write_all(&call).await.unwrap();
+    until(|| server.probe.waits().0 == 1).await;
+    drop(stream);
+    let reply = server.post(&session, body.as_bytes()).await;
+    assert_eq!(reply.answers(), [(json!(7), -32_600)]);
+    until(|| server.probe.waits().1 == 1).await;
+    let mut last = Vec::new();
+    for _ in 0..100 {
+        last = server.post(&session, body.as_bytes()).await.answers();
+        if last == [(json!(7), 0)] {
+            break;
+        }
+    }
+    assert_eq!(last, [(json!(7), 0)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_comes_before_the_handshake_does_not_end_the_server() {
     let early = [
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
@@ -292,6 +317,18 @@ async fn sessions_have_a_cap_and_the_one_that_was_idle_longest_makes_room() {
     assert_eq!(server.post(&second, LIST.as_bytes()).await.status, 404);
     assert_eq!(server.post(&first, LIST.as_bytes()).await.status, 200);
 
+    // Whatever a handshake says of itself.
+    let mut odd = handshake("2026-07-28")[0].clone();
+    odd["params"]["_meta"] = meta();
+    for headers in [vec![], vec![format!("MCP-Protocol-Version: {MODERN}")]] {
+        for _ in 0..5 {
+            server.post(&headers, odd.to_string().as_bytes()).await;
+        }
+    }
+    assert_eq!(server.post(&third, LIST.as_bytes()).await.status, 404);
+    let first = server.session("2025-11-25").await;
+    let third = server.session("2025-11-25").await;
+
     // Where every session is at work, a new one has to wait.
     let call = wait(7, 1_500).to_string();
     let busy = [&first, &third].map(|session| server.post(session, call.as_bytes()));
@@ -361,7 +398,7 @@ async fn requests_have_a_cap() {
 async fn a_session_that_was_deleted_is_gone() {
     let server = Http::start(HttpOptions::default()).await;
     let session = server.session("2025-11-25").await;
-    assert_eq!(server.request("DELETE", &session, b"").await.status, 202);
+    assert_eq!(server.request("DELETE", &session, b"").await.status, 204);
     let reply = server.post(&session, LIST.as_bytes()).await;
     assert_eq!(
         (reply.answers(), reply.status),

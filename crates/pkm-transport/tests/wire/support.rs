@@ -62,6 +62,7 @@ impl ServerHandler for Probe {
                 .enable_resources()
                 .enable_prompts()
                 .enable_completions()
+                .enable_tasks()
                 .build(),
         )
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)

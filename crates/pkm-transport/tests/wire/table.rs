@@ -240,6 +240,13 @@ fn rows() -> Vec<Row> {
         ),
         request("ping", "ping", json!({}), (0, 200), (UNKNOWN, 404)),
         request(
+            "a task of a client that declares none",
+            "tasks/get",
+            json!({"taskId": "1"}),
+            (UNKNOWN, 200),
+            (-32_021, 400),
+        ),
+        request(
             "an unknown tool",
             "tools/call",
             json!({"name": "nope"}),
@@ -297,6 +304,7 @@ fn rows() -> Vec<Row> {
     for row in &mut rows {
         row.target = match row.name {
             "an unknown tool" => "nope",
+            "a task of a client that declares none" => "1",
             "a tool that panics" => "boom",
             "a tool" | "arguments []" => "echo",
             _ => "",

@@ -1,7 +1,8 @@
 //! `pkm serve`
 
 use std::fs;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,21 +21,24 @@ use crate::out;
 use crate::report::Failure;
 use crate::wiring::{self, ModelUse, Turn};
 
+/// Where clients look for the server, if nothing else is said.
+const DEFAULT_PORT: u16 = 7433;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
-    /// Serve over HTTP at this address instead, such as `127.0.0.1:7433`; clients use the path
-    /// `/mcp`. Port 0 takes any free one
-    #[arg(long, value_name = "ADDRESS")]
+    /// Serve over HTTP at this address instead, such as `127.0.0.1:7433` or just `7433`; clients
+    /// use the path `/mcp`. Port 0 takes any free one
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     http: Option<SocketAddr>,
     /// File that holds the token which clients must send (`Authorization: Bearer …`); required for
     /// an address that other machines can reach
     #[arg(long, value_name = "FILE", requires = "http")]
     token_file: Option<PathBuf>,
     /// Further name under which clients may reach the server; with a token and no names, any will do
-    #[arg(long = "allow-host", value_name = "NAME", requires = "http")]
+    #[arg(long = "allow-host", value_name = "NAME", requires = "http", value_parser = host)]
     hosts: Vec<String>,
     /// Web page that may ask from a browser, by its origin such as `http://localhost:6274`
-    #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
+    #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http", value_parser = origin)]
     origins: Vec<String>,
     /// Serve `search` and `fetch` too, which connectors of chat applications look for
     /// [env: PKM_CONNECTOR_TOOLS]
@@ -95,15 +99,12 @@ async fn serve(
     options.tap = tap;
     options.ready = Some(Arc::new(move || ready(&engine)));
     let listener = http::bind(address, &options).await.map_err(|error| {
-        let hint = match &error {
-            pkm_transport::Error::Exposed { .. } => {
-                "give a token with `--token-file`, or listen on 127.0.0.1"
-            }
-            _ => "is another server listening there? Port 0 takes any free one",
-        };
-        Failure::new(format!("cannot serve at {address}"))
-            .source(error)
-            .hint(hint)
+        let hint = bind_hint(&error);
+        let failure = Failure::new(format!("cannot serve at {address}")).source(error);
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
     })?;
     out::notice(&format!(
         "listening on http://{}/mcp",
@@ -112,6 +113,60 @@ async fn serve(
     Ok(http::serve(server, listener, options, stop)
         .await
         .map_err(stopped)?)
+}
+
+fn bind_hint(error: &pkm_transport::Error) -> Option<&'static str> {
+    let kind = match error {
+        pkm_transport::Error::Exposed { .. } => {
+            return Some("give a token with `--token-file`, or listen on 127.0.0.1");
+        }
+        pkm_transport::Error::System { source, .. } => source.kind(),
+        pkm_transport::Error::Handshake { .. } | pkm_transport::Error::Loop { .. } => return None,
+    };
+    match kind {
+        io::ErrorKind::AddrInUse => Some("another server listens there; port 0 takes any free one"),
+        io::ErrorKind::AddrNotAvailable => Some("this machine has no such address"),
+        io::ErrorKind::PermissionDenied => Some("try a port above 1023"),
+        _ => None,
+    }
+}
+
+/// `127.0.0.1:7433`, `[::1]:7433`, `localhost:7433`, and each half of them.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, DEFAULT_PORT));
+    }
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    let port = if text == "localhost" {
+        Some(DEFAULT_PORT)
+    } else {
+        port.parse().ok()
+    };
+    match (host, port) {
+        ("" | "localhost", Some(port)) => Ok((Ipv4Addr::LOCALHOST, port).into()),
+        _ => Err("must be an IP address, a port, or both, such as `127.0.0.1:7433`".to_owned()),
+    }
+}
+
+/// A name with or without a port.
+fn host(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains(['/', '@', '*', ' ']) {
+        return Err("must be a name, with or without a port, such as `notes.example`".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// A scheme and a host, as a browser writes them.
+fn origin(text: &str) -> Result<String, String> {
+    let text = text.strip_suffix('/').unwrap_or(text);
+    match text.split_once("://") {
+        Some(("http" | "https", name)) => host(name).map(|_| text.to_owned()),
+        _ => Err(String::new()),
+    }
+    .map_err(|_| "must be a scheme and a name, such as `http://localhost:6274`".to_owned())
 }
 
 /// The notes can be read, and search by meaning is there if it ever will be.
@@ -204,3 +259,53 @@ fn warn_if_others_can_read(path: &Path) {
 
 #[cfg(not(unix))]
 fn warn_if_others_can_read(_: &Path) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_be_half_said() {
+        for (text, wanted) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("7433", "127.0.0.1:7433"),
+            (":0", "127.0.0.1:0"),
+            ("localhost", "127.0.0.1:7433"),
+            ("localhost:80", "127.0.0.1:80"),
+            ("0.0.0.0", "0.0.0.0:7433"),
+            ("::1", "[::1]:7433"),
+            ("[::1]", "[::1]:7433"),
+            ("[::1]:80", "[::1]:80"),
+        ] {
+            assert_eq!(address(text), Ok(wanted.parse().unwrap()), "{text}");
+        }
+        for text in [
+            "",
+            "notes.example:80",
+            "70000",
+            "127.0.0.1:x",
+            "http://127.0.0.1",
+        ] {
+            assert!(address(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_a_scheme_and_a_name() {
+        assert_eq!(
+            origin("http://localhost:6274/"),
+            Ok("http://localhost:6274".to_owned())
+        );
+        for text in [
+            "*",
+            "evil.example",
+            "http://",
+            "ftp://x",
+            "http://x/y",
+            "http://*",
+        ] {
+            assert!(origin(text).is_err(), "{text}");
+        }
+        assert!(host("http://x/").is_err() && host("x:80").is_ok());
+    }
+}

@@ -18,6 +18,8 @@ use crate::report::Failure;
 
 /// Days that a deleted note can be restored, where nothing else is said.
 const TRASH_DAYS: u32 = 30;
+/// rmcp warns of each request that it refuses, which is the client's to hear and not the user's.
+const DEFAULT_LOG: &str = "warn,rmcp=error";
 
 /// The settings that can be given as flags of every command.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -157,7 +159,7 @@ impl Config {
             &environment.pkm_log,
             "PKM_LOG",
             file.log,
-            "warn",
+            DEFAULT_LOG,
         )?;
         let model = first(
             (flags.model.clone(), "--model"),
