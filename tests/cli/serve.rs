@@ -282,3 +282,33 @@ fn a_client_that_does_not_read_does_not_keep_the_server_alive() {
         assert!(ends_by_itself(&mut server), "by a signal: {by_signal}");
     }
 }
+
+#[test]
+fn a_subscription_ends_in_due_form_with_the_input_and_with_the_server() {
+    let home = Home::new();
+    for by_signal in [true, false] {
+        let mut server = on_stdio(&home);
+        say(
+            &mut server,
+            &json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
+                "notifications": {"resourcesListChanged": true}, "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientCapabilities": {}}}}),
+        );
+        let mut output = BufReader::new(server.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("a notification");
+        assert!(line.contains("subscriptions/acknowledged"), "{line}");
+        if by_signal {
+            signal(&server, "TERM");
+        } else {
+            drop(server.stdin.take());
+        }
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).expect("the rest");
+        let last: Value = serde_json::from_str(rest.trim()).expect("one message");
+        assert_eq!(last["id"], 1, "by a signal: {by_signal}: {last}");
+        assert!(last["result"].is_object(), "{last}");
+        assert!(ends_by_itself(&mut server));
+    }
+}

@@ -288,7 +288,7 @@ mod tests {
             "{all:?}"
         );
         let first = &all[0];
-        assert_eq!(dates(first)[..], [first.clone()]);
+        assert_eq!(dates(first)[..], *std::slice::from_ref(first));
         assert_eq!(dates("yesterday"), [""; 0]);
     }
 

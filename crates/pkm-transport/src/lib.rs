@@ -42,6 +42,9 @@ pub struct StdioOptions {
     pub max_message_bytes: usize,
     /// Who listens.
     pub tap: Option<Arc<dyn Tap>>,
+    /// Cancelled when the input ends: requests that are never over, such as
+    /// `subscriptions/listen`, should end then, since all answers are waited for.
+    pub input_ended: CancellationToken,
 }
 
 impl Default for StdioOptions {
@@ -49,6 +52,7 @@ impl Default for StdioOptions {
         Self {
             max_message_bytes: MAX_MESSAGE_BYTES,
             tap: None,
+            input_ended: CancellationToken::new(),
         }
     }
 }

@@ -355,6 +355,7 @@ where
             };
             self.take(&line);
         }
+        self.options.input_ended.cancel();
         // The server ends with its input, and what was said by then must still go out; but not to
         // a client that does not read.
         let said = async { while self.refusals.join_next().await.is_some() {} };
@@ -399,7 +400,7 @@ mod tests {
     fn options(max_message_bytes: usize) -> StdioOptions {
         StdioOptions {
             max_message_bytes,
-            tap: None,
+            ..StdioOptions::default()
         }
     }
 

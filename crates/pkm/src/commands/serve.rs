@@ -86,10 +86,12 @@ async fn serve(
     let stopped = |error| Failure::new("the server stopped").source(error);
     let stop = CancellationToken::new();
     tokio::spawn(pkm_transport::stop_on_signal(stop.clone()).map_err(stopped)?);
-    let server = Server::new(engine.clone(), server).with_stop(stop.clone());
+    let ending = stop.child_token();
+    let server = Server::new(engine.clone(), server).with_stop(ending.clone());
     let Some((address, mut options)) = http else {
         let options = StdioOptions {
             tap,
+            input_ended: ending,
             ..StdioOptions::default()
         };
         return Ok(pkm_transport::serve_stdio(server, options, stop)
