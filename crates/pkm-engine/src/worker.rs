@@ -24,6 +24,9 @@ const FETCH: usize = 256;
 const BATCH_TOKENS: usize = 4_096;
 /// How often a job's row is written, at most.
 const REPORT: Duration = Duration::from_millis(200);
+/// How long the end of an engine waits for its worker.
+const STOPPING: Duration = Duration::from_secs(2);
+const STOPPING_POLL: Duration = Duration::from_millis(5);
 /// Notes fetched at a time, to be cut anew.
 const FETCH_NOTES: usize = 50;
 
@@ -55,7 +58,7 @@ impl Wake {
     }
 }
 
-/// The worker's thread; dropped, it ends at the next batch's edge.
+/// The worker's thread; dropped, it is told to end at the next batch's edge.
 pub(crate) struct WorkerHandle {
     wake: Arc<Wake>,
     thread: Option<JoinHandle<()>>,
@@ -82,9 +85,20 @@ impl Drop for WorkerHandle {
     fn drop(&mut self) {
         self.wake.stop.store(true, Ordering::Release);
         self.wake.notify();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        // It looks up between two batches. One that takes longer is left to the end of the
+        // process: what it would store is still pending then.
+        let give_up = Instant::now() + STOPPING;
+        while !thread.is_finished() {
+            if Instant::now() >= give_up {
+                tracing::debug!("the background worker is left in the middle of a batch");
+                return;
+            }
+            std::thread::sleep(STOPPING_POLL);
+        }
+        if thread.join().is_err() {
             tracing::error!("the background worker panicked");
         }
     }

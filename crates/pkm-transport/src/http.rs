@@ -12,6 +12,7 @@ mod tapped;
 
 use std::{
     net::SocketAddr,
+    pin::Pin,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -35,6 +36,7 @@ use tokio::{
     sync::Semaphore,
     time,
 };
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
 pub use self::access::Token;
@@ -59,6 +61,8 @@ pub struct HttpOptions {
     pub max_body_bytes: usize,
     /// How long the head of a request, and then its body, may take to arrive.
     pub read_timeout: Duration,
+    /// How long a client may take nothing of an answer before its connection is closed.
+    pub write_timeout: Duration,
     /// The most sessions of clients that begin with a handshake. One more displaces the session
     /// that was idle longest; where none is idle it is refused with 429.
     pub max_sessions: usize,
@@ -89,6 +93,7 @@ impl Default for HttpOptions {
         Self {
             max_body_bytes: MAX_MESSAGE_BYTES,
             read_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
             max_sessions: 256,
             session_idle: Duration::from_secs(1_800),
             max_in_flight: 256,
@@ -149,6 +154,8 @@ where
     let reaper = tokio::spawn(Arc::clone(&front.sessions).reap());
     let app = Router::new()
         .route("/mcp", any(front::answer::<H>))
+        .route("/mcp/", any(front::answer::<H>))
+        .fallback(async || (StatusCode::NOT_FOUND, "MCP is served at /mcp"))
         .layer(middleware::from_fn_with_state(
             Arc::new(Access::new(&options, address)),
             access::check,
@@ -175,7 +182,7 @@ where
                 }
             },
         };
-        let connection = connections.watch(connection(stream, app.clone(), options.read_timeout));
+        let connection = connections.watch(connection(stream, app.clone(), &options));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection broke");
@@ -203,18 +210,25 @@ where
     Ok(())
 }
 
+type Stream = TokioIo<Pin<Box<TimeoutStream<TcpStream>>>>;
+
 fn connection(
     stream: TcpStream,
     app: Router,
-    read_timeout: Duration,
-) -> hyper::server::conn::http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>> {
+    options: &HttpOptions,
+) -> hyper::server::conn::http1::Connection<Stream, TowerToHyperService<Router>> {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small answers of a connection may be late");
     }
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(options.write_timeout));
     hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(read_timeout)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
+        .header_read_timeout(options.read_timeout)
+        .serve_connection(
+            TokioIo::new(Box::pin(stream)),
+            TowerToHyperService::new(app),
+        )
 }
 
 async fn ready(State(ready): State<Option<Ready>>) -> Response {

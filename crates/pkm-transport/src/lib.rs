@@ -4,6 +4,7 @@
 //! any [`ServerHandler`]: bytes that are no message, parameters of a wrong type, panics, ids in
 //! use, batches, early notifications, and over HTTP who may ask and for how much.
 
+mod call;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -32,8 +33,8 @@ pub use self::{
 /// fit.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// How long the server gets to end after it was asked to.
-const STOPPING: Duration = Duration::from_secs(5);
+/// How long the server gets to end after it was asked to, or after its input has ended.
+const STOPPING: Duration = Duration::from_secs(7);
 
 /// How to serve over standard input and output.
 #[derive(Clone)]
@@ -114,7 +115,8 @@ pub async fn serve_stdio(
     options: StdioOptions,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    serve(handler, stdio::standard_streams(options)?, stop).await
+    let ended = options.input_ended.clone();
+    serve(handler, stdio::standard_streams(options)?, stop, ended).await
 }
 
 /// Serves one client over any pair of blocking input and asynchronous output, as [`serve_stdio`].
@@ -129,13 +131,16 @@ pub async fn serve_streams(
     options: StdioOptions,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    serve(handler, stdio::Lines::start(input, output, options)?, stop).await
+    let ended = options.input_ended.clone();
+    let lines = stdio::Lines::start(input, output, options)?;
+    serve(handler, lines, stop, ended).await
 }
 
 async fn serve<T>(
     handler: impl ServerHandler,
     transport: T,
     stop: CancellationToken,
+    input_ended: CancellationToken,
 ) -> Result<(), Error>
 where
     T: Transport<RoleServer> + 'static,
@@ -154,7 +159,10 @@ where
     };
     // A client that does not read can keep the library's loop in a write.
     let given_up = async {
-        stopped.cancelled().await;
+        tokio::select! {
+            () = stopped.cancelled() => {}
+            () = input_ended.cancelled() => {}
+        }
         tokio::time::sleep(STOPPING).await;
     };
     let ended = tokio::select! {

@@ -181,6 +181,14 @@ pub(crate) fn classify(
     {
         return Err(Refusal::invalid(id, "jsonrpc", "must be \"2.0\""));
     }
+    let is_answer = message.contains_key("result") || message.contains_key("error");
+    if is_answer && message.contains_key("method") {
+        return Err(Refusal::invalid(
+            id,
+            "method",
+            "excludes `result` and `error`",
+        ));
+    }
     let method = match (message.get("method"), &id) {
         (Some(Value::String(method)), _) => method.clone(),
         (Some(_), _) => return Err(Refusal::invalid(id, "method", "must be a string")),
@@ -191,7 +199,7 @@ pub(crate) fn classify(
                 "and `error` exclude each other",
             ));
         }
-        (None, Some(_)) if message.contains_key("result") || message.contains_key("error") => {
+        (None, Some(_)) if is_answer => {
             return Ok(serde_json::from_value(Value::Object(message)).ok());
         }
         (None, _) => return Err(Refusal::invalid(id, "method", "is required")),

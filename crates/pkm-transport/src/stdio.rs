@@ -18,7 +18,7 @@ use std::{
 use rmcp::{
     RoleServer,
     model::{
-        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, GetMeta,
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, GetExtensions, GetMeta,
         JsonRpcMessage, PingRequestMethod, ProtocolVersion, RequestId, ServerJsonRpcMessage,
         ServerResult,
     },
@@ -34,11 +34,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    in_flight::{BatchKey, InFlight},
+    in_flight::{BatchKey, InFlight, Serial},
     lines::{Line, read_lines},
 };
 use crate::{
     Error, StdioOptions,
+    call::CallEnd,
     message::{self, Parsed, Refusal, classify, classify_member, overloaded, parse},
     tap::{Direction, Tap},
 };
@@ -46,7 +47,11 @@ use crate::{
 /// Lines read ahead of the server.
 const LINES_AHEAD: usize = 16;
 /// The most requests that are answered at the same time.
-const MAX_IN_FLIGHT: usize = 512;
+const MAX_IN_FLIGHT: usize = 256;
+/// How long answers are waited for when the input has ended.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// How often to look whether the last one is there.
+const LAST_ANSWERS_POLL: Duration = Duration::from_millis(10);
 /// How long the client gets to read what was said to it when the server ends.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The name of the only client in a log.
@@ -64,6 +69,8 @@ pub(crate) struct Lines<W> {
     options: StdioOptions,
     /// The library has had the request that ends its handshake.
     opened: bool,
+    /// The input has ended, and this is when waiting for answers ends.
+    ends_at: Option<time::Instant>,
 }
 
 /// What reading and writing both know.
@@ -165,6 +172,7 @@ where
             refusals: JoinSet::new(),
             options,
             opened: false,
+            ends_at: None,
         })
     }
 
@@ -240,14 +248,19 @@ where
         }
     }
 
+    fn end_of(&self, id: RequestId, serial: Serial) -> CallEnd {
+        let state = Arc::clone(&self.state);
+        CallEnd::new(move || lock(&state).in_flight.ended(&id, serial))
+    }
+
     /// Keeps away what would confuse the library.
     fn admit(
         &mut self,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
         batch: Option<BatchKey>,
     ) -> Result<Option<ClientJsonRpcMessage>, Box<Refusal>> {
         let mut state = lock(&self.state);
-        match &message {
+        match &mut message {
             JsonRpcMessage::Request(request) => {
                 let refuse = |error| Err(Refusal::new(Some(request.id.clone()), error));
                 let is_modern = request
@@ -265,10 +278,12 @@ where
                 if state.in_flight.len() >= MAX_IN_FLIGHT {
                     return refuse(overloaded(is_modern, "too many requests at once"));
                 }
-                if !state.in_flight.begin(&request.id, batch) {
+                let Some(serial) = state.in_flight.begin(&request.id, batch) else {
                     return refuse(id_in_use());
-                }
+                };
                 drop(state);
+                let end = self.end_of(request.id.clone(), serial);
+                request.request.extensions_mut().insert(end);
                 self.opened |= opens(&request.request);
             }
             JsonRpcMessage::Notification(notification) => {
@@ -356,8 +371,15 @@ where
             self.take(&line);
         }
         self.options.input_ended.cancel();
-        // The server ends with its input, and what was said by then must still go out; but not to
-        // a client that does not read.
+        // What was asked is still answered, by the library's loop as it stands: its own way to
+        // wait loses what a handler says while it waits.
+        let ends_at = *self
+            .ends_at
+            .get_or_insert_with(|| time::Instant::now() + LAST_ANSWERS);
+        while lock(&self.state).in_flight.len() > 0 && time::Instant::now() < ends_at {
+            time::sleep(LAST_ANSWERS_POLL).await;
+        }
+        // What was said by then must still go out; but not to a client that does not read.
         let said = async { while self.refusals.join_next().await.is_some() {} };
         let _ = time::timeout(LAST_WORDS, said).await;
         None

@@ -150,7 +150,10 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
         (None, Some(target)) if !headers.contains_key(header::HOST) => target.clone(),
         (named, _) => named?,
     };
-    (!named.as_str().contains('@')).then_some(named)
+    let host = named.host();
+    let port = named.as_str().strip_prefix(host)?;
+    // No user, and a port that is one.
+    (port.is_empty() || named.port_u16().is_some()).then_some(named)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -8,7 +8,7 @@ use std::sync::{
 use axum::{
     body::{Body, Bytes},
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
+    http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use futures::{StreamExt, stream};
@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     Direction,
+    call::CallEnd,
     guarded::Guarded,
     message::{
         self, Parsed, Refusal, classify, classify_member, is_modern, overloaded, parse,
@@ -37,6 +38,8 @@ use crate::{
     stdio::id_in_use,
 };
 
+/// More than a cancellation needs.
+const SMALL_BYTES: usize = 4 << 10;
 const SESSION: &str = "mcp-session-id";
 const REVISION: &str = "mcp-protocol-version";
 
@@ -46,7 +49,7 @@ pub(super) struct Front<H: ServerHandler> {
     pub(super) sessions: Arc<Sessions>,
     served: Vec<ProtocolVersion>,
     options: HttpOptions,
-    /// Posts whose answers are not yet whole.
+    /// Requests whose calls or answers are not over.
     pub(super) in_flight: Arc<AtomicUsize>,
     n_posts: AtomicU64,
 }
@@ -75,11 +78,12 @@ pub(super) async fn answer<H: ServerHandler + Clone>(
             // The session is gone by now, and clients take "accepted" for a failure.
             return StatusCode::NO_CONTENT.into_response();
         }
-        hold(response, (), recorder)
+        hold(response, Call::default(), recorder)
     }
 }
 
-/// One place among the posts in flight.
+/// One place among the requests in flight, kept by the answer and by the call: either can outlast
+/// the other.
 struct Place(Arc<AtomicUsize>);
 
 impl Drop for Place {
@@ -118,17 +122,32 @@ impl<H: ServerHandler + Clone> Front<H> {
         Some(Recorder::new(tap, channel))
     }
 
+    /// A place for one more request; `None` where all are taken.
+    fn place(&self) -> Option<Arc<Place>> {
+        let place = Arc::new(Place(Arc::clone(&self.in_flight)));
+        let n_before = self.in_flight.fetch_add(1, Ordering::AcqRel);
+        (n_before < self.options.max_in_flight).then_some(place)
+    }
+
     async fn post(&self, request: Request) -> Response {
-        let place = Place(Arc::clone(&self.in_flight));
-        let is_modern = is_modern_header(request.headers());
-        if self.in_flight.fetch_add(1, Ordering::AcqRel) >= self.options.max_in_flight {
-            return answer::later(None, overloaded(is_modern, "too many requests at once"));
+        if [SESSION, REVISION]
+            .iter()
+            .any(|name| request.headers().get_all(*name).iter().count() > 1)
+        {
+            let refusal = Refusal::invalid(None, "headers", "name a session or a revision twice");
+            return respond(StatusCode::BAD_REQUEST, *refusal);
         }
-        let is_json = text(request.headers(), header::CONTENT_TYPE.as_str())
+        let headers = request.headers();
+        let is_json = text(headers, header::CONTENT_TYPE.as_str())
             .and_then(|value| value.split(';').next())
             .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"));
         if !is_json {
             return self.pass(request, None).await;
+        }
+        // Where there is no room, what is small is read all the same: it may be a cancellation.
+        let is_small = announced_length(headers).is_some_and(|length| length <= SMALL_BYTES);
+        if !is_small && self.in_flight.load(Ordering::Acquire) >= self.options.max_in_flight {
+            return answer::later(None, too_many_requests(is_modern_header(headers)));
         }
         let (mut head, body) = request.into_parts();
         let bytes = match self.read(&head.headers, body).await {
@@ -141,25 +160,25 @@ impl<H: ServerHandler + Clone> Front<H> {
         let channel =
             text(&head.headers, SESSION).map_or_else(|| format!("request-{n_post}"), str::to_owned);
         let mut recorder = self.recorder(channel);
-        let (response, guards) = match parse(&bytes) {
+        let (response, call) = match parse(&bytes) {
             Ok(Parsed::One(message)) => {
                 self.post_message(head, message, &bytes, &mut recorder)
                     .await
             }
             Ok(Parsed::Batch(members)) => {
                 record(&mut recorder, &bytes);
-                (self.post_batch(head, members).await, None)
+                (self.post_batch(head, members).await, Call::default())
             }
             Ok(Parsed::Blank) => {
                 let refusal = parse_error(&"the body is empty");
-                (respond(StatusCode::BAD_REQUEST, *refusal), None)
+                (respond(StatusCode::BAD_REQUEST, *refusal), Call::default())
             }
             Err(refusal) => {
                 record(&mut recorder, &bytes);
-                (respond(StatusCode::BAD_REQUEST, *refusal), None)
+                (respond(StatusCode::BAD_REQUEST, *refusal), Call::default())
             }
         };
-        hold(response, (place, guards), recorder)
+        hold(response, call, recorder)
     }
 
     /// The whole body, within the limits of size and time.
@@ -173,9 +192,7 @@ impl<H: ServerHandler + Clone> Front<H> {
                 Refusal::invalid(None, "message", &reason).error,
             )
         };
-        let announced = text(headers, header::CONTENT_LENGTH.as_str())
-            .and_then(|length| length.parse::<usize>().ok());
-        if announced.is_some_and(|length| length > max) {
+        if announced_length(headers).is_some_and(|length| length > max) {
             return too_long();
         }
         let whole = Limited::new(body, max).collect();
@@ -205,7 +222,7 @@ impl<H: ServerHandler + Clone> Front<H> {
         message: Map<String, Value>,
         bytes: &Bytes,
         recorder: &mut Option<Recorder>,
-    ) -> (Response, Option<Arc<InFlight>>) {
+    ) -> (Response, Call) {
         let id = message.get("id").and_then(request_id);
         let is_modern = is_modern(message.get("params")) || is_modern_header(&head.headers);
         let is_initialize = message
@@ -216,7 +233,7 @@ impl<H: ServerHandler + Clone> Front<H> {
         }
         let message = match classify(message) {
             Ok(Some(message)) => message,
-            Ok(None) => return (StatusCode::ACCEPTED.into_response(), None),
+            Ok(None) => return (StatusCode::ACCEPTED.into_response(), Call::default()),
             Err(refusal) => {
                 if is_initialize {
                     record(recorder, bytes);
@@ -228,40 +245,28 @@ impl<H: ServerHandler + Clone> Front<H> {
                 } else {
                     StatusCode::BAD_REQUEST
                 };
-                return (respond(status, *refusal), None);
+                return (respond(status, *refusal), Call::default());
             }
         };
         if !is_modern
             && !is_initialize
             && let Some(error) = self.revision_fault(&head.headers)
         {
-            return (answer::refuse(StatusCode::BAD_REQUEST, id, error), None);
+            let response = answer::refuse(StatusCode::BAD_REQUEST, id, error);
+            return (response, Call::default());
         }
-        let mut guard = None;
+        let mut call = Call::default();
         if let JsonRpcMessage::Request(request) = &message {
-            if let ClientRequest::InitializeRequest(_) = request.request
-                && let Err(NoRoom) = self.sessions.make_room().await
+            let session = text(&head.headers, SESSION).filter(|_| !is_modern);
+            call = match self
+                .begin(&request.request, &request.id, session, is_modern)
+                .await
             {
-                return (
-                    answer::later(id, overloaded(is_modern, "too many sessions")),
-                    None,
-                );
-            }
-            if !is_modern && let Some(error) = message::only_modern(&request.request) {
-                return (answer::refuse(StatusCode::OK, id, error), None);
-            }
-            if !is_modern && let Some(session) = text(&head.headers, SESSION) {
-                guard = self.sessions.begin(session, &request.id);
-                if guard.is_none() {
-                    return (
-                        answer::refuse(StatusCode::BAD_REQUEST, id, id_in_use()),
-                        None,
-                    );
-                }
-            }
+                Ok(call) => call,
+                Err(response) => return (*response, Call::default()),
+            };
+            call.extend(&mut head.extensions);
         }
-        // The call keeps it too: it goes on when its client has left.
-        head.extensions.insert(guard.clone());
         let request = Request::from_parts(head, Body::from(trimmed(bytes)));
         let response = self.pass(request, id).await;
         if is_initialize {
@@ -273,7 +278,45 @@ impl<H: ServerHandler + Clone> Front<H> {
             }
             record(recorder, bytes);
         }
-        (response, guard)
+        (response, call)
+    }
+
+    /// Lets a request begin, or says why it cannot.
+    async fn begin(
+        &self,
+        request: &ClientRequest,
+        id: &RequestId,
+        session: Option<&str>,
+        is_modern: bool,
+    ) -> Result<Call, Box<Response>> {
+        let id = || Some(id.clone());
+        let refuse = |response| Err(Box::new(response));
+        if !is_modern && let Some(error) = message::only_modern(request) {
+            return refuse(answer::refuse(StatusCode::OK, id(), error));
+        }
+        let Some(place) = self.place() else {
+            return refuse(answer::later(id(), too_many_requests(is_modern)));
+        };
+        if let ClientRequest::InitializeRequest(_) = request
+            && let Err(NoRoom) = self.sessions.make_room().await
+        {
+            let error = overloaded(is_modern, "too many sessions");
+            return refuse(answer::later(id(), error));
+        }
+        let in_flight = match (session, id()) {
+            (Some(session), Some(id)) => match self.sessions.begin(session, &id) {
+                Some(in_flight) => Some(in_flight),
+                None => {
+                    let status = StatusCode::BAD_REQUEST;
+                    return refuse(answer::refuse(status, Some(id), id_in_use()));
+                }
+            },
+            _ => None,
+        };
+        Ok(Call {
+            place: Some(place),
+            in_flight,
+        })
     }
 
     /// What is wrong with the revision that a request of a session names.
@@ -308,11 +351,14 @@ impl<H: ServerHandler + Clone> Front<H> {
         let (Some(session), true) = (session, takes_batches) else {
             return respond(StatusCode::BAD_REQUEST, *message::no_batch());
         };
+        if let Some(error) = self.revision_fault(&head.headers) {
+            return answer::refuse(StatusCode::BAD_REQUEST, None, error);
+        }
         let mut refusals = Vec::new();
         let mut streams = Vec::new();
         let mut stream_head = None;
         for member in members {
-            let bytes = Bytes::from(member.to_string());
+            let mut request = Request::from_parts(head.clone(), Body::from(member.to_string()));
             let message = match classify_member(member) {
                 Ok(Some(message)) => message,
                 Ok(None) => continue,
@@ -321,21 +367,25 @@ impl<H: ServerHandler + Clone> Front<H> {
                     continue;
                 }
             };
-            let (mut id, mut guard) = (None, None);
-            if let JsonRpcMessage::Request(request) = &message {
-                id = Some(request.id.clone());
-                guard = self.sessions.begin(&session, &request.id);
-                if guard.is_none() {
-                    refusals.push(Refusal::new(id, id_in_use()).to_json());
-                    continue;
+            let (mut id, mut call) = (None, Call::default());
+            let mut response = None;
+            if let JsonRpcMessage::Request(asked) = &message {
+                id = Some(asked.id.clone());
+                let begun = self
+                    .begin(&asked.request, &asked.id, Some(&session), false)
+                    .await;
+                match begun {
+                    Ok(begun) => call = begun,
+                    Err(refusal) => response = Some(*refusal),
                 }
+                call.extend(request.extensions_mut());
             }
-            let mut request = Request::from_parts(head.clone(), Body::from(bytes));
-            request.extensions_mut().insert(guard.clone());
-            let response = self.pass(request, id).await;
-            if response.status() == StatusCode::OK {
-                let response = hold(response, guard, None);
-                let (head, body) = response.into_parts();
+            let response = match response {
+                Some(refusal) => refusal,
+                None => self.pass(request, id).await,
+            };
+            if is_stream(&response) {
+                let (head, body) = hold(response, call, None).into_parts();
                 stream_head.get_or_insert(head);
                 streams.push(body.into_data_stream());
             } else if response.status() != StatusCode::ACCEPTED
@@ -383,34 +433,46 @@ fn record(recorder: &mut Option<Recorder>, bytes: &[u8]) {
     }
 }
 
-/// Keeps `guards` and records messages until the answer is sent or nobody takes it any more.
-fn hold<G: Send + 'static>(
-    response: Response,
-    guards: G,
-    mut recorder: Option<Recorder>,
-) -> Response {
+/// What a request takes up until it is over.
+#[derive(Default)]
+struct Call {
+    place: Option<Arc<Place>>,
+    in_flight: Option<InFlight>,
+}
+
+impl Call {
+    /// Gives it to the handler, too: that goes on when its client has left.
+    fn extend(&self, extensions: &mut Extensions) {
+        extensions.insert(self.place.clone());
+        if let Some(in_flight) = self.in_flight.clone() {
+            extensions.insert(CallEnd::new(move || in_flight.end()));
+        }
+    }
+}
+
+/// Keeps what the call takes up, and records messages, until the answer is sent or nobody takes it
+/// any more.
+fn hold(response: Response, call: Call, mut recorder: Option<Recorder>) -> Response {
     if let Some(recorder) = &mut recorder {
         recorder.expect(response.headers());
     }
     response.map(|body| {
         Body::new(Held {
             body,
+            call,
             recorder,
-            _guards: guards,
         })
     })
 }
 
-/// A body that holds on to something.
-struct Held<G> {
+/// A body that holds on to its call.
+struct Held {
     body: Body,
+    call: Call,
     recorder: Option<Recorder>,
-    _guards: G,
 }
 
-impl<G> Unpin for Held<G> {}
-
-impl<G> hyper::body::Body for Held<G> {
+impl hyper::body::Body for Held {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -419,10 +481,19 @@ impl<G> hyper::body::Body for Held<G> {
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, axum::Error>>> {
         let frame = std::task::ready!(std::pin::Pin::new(&mut self.body).poll_frame(context));
-        if let (Some(recorder), Some(Ok(frame))) = (&mut self.recorder, &frame)
-            && let Some(data) = frame.data_ref()
-        {
-            recorder.data(data);
+        match (&frame, &mut self.recorder) {
+            (Some(Ok(frame)), Some(recorder)) => {
+                if let Some(data) = frame.data_ref() {
+                    recorder.data(data);
+                }
+            }
+            (None, _) => {
+                // Answered in full: the library has forgotten it.
+                if let Some(in_flight) = &self.call.in_flight {
+                    in_flight.end();
+                }
+            }
+            (Some(_), _) => {}
         }
         std::task::Poll::Ready(frame)
     }
@@ -434,6 +505,19 @@ impl<G> hyper::body::Body for Held<G> {
     fn size_hint(&self) -> hyper::body::SizeHint {
         self.body.size_hint()
     }
+}
+
+fn too_many_requests(is_modern: bool) -> ErrorData {
+    overloaded(is_modern, "too many requests at once")
+}
+
+fn announced_length(headers: &HeaderMap) -> Option<usize> {
+    text(headers, header::CONTENT_LENGTH.as_str())?.parse().ok()
+}
+
+fn is_stream(response: &Response) -> bool {
+    text(response.headers(), header::CONTENT_TYPE.as_str())
+        .is_some_and(|kind| kind.starts_with("text/event-stream"))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

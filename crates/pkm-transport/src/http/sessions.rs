@@ -5,7 +5,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -67,9 +70,9 @@ impl Sessions {
         lock(&self.known).get(id)?.revision.clone()
     }
 
-    /// Notes a request of a known session down until the last guard is dropped; `None` where its id is
-    /// in use.
-    pub(super) fn begin(&self, session: &str, request: &RequestId) -> Option<Arc<InFlight>> {
+    /// Notes a request of a known session down, until its call ends or its answer is delivered;
+    /// `None` where its id is in use.
+    pub(super) fn begin(&self, session: &str, request: &RequestId) -> Option<InFlight> {
         let mut known = lock(&self.known);
         if let Some(session) = known.get_mut(session) {
             session.last_used = Instant::now();
@@ -77,11 +80,12 @@ impl Sessions {
                 return None;
             }
         }
-        Some(Arc::new(InFlight {
+        Some(InFlight(Arc::new(Noted {
             known: Arc::clone(&self.known),
             session: session.into(),
             request: request.clone(),
-        }))
+            is_over: AtomicBool::new(false),
+        })))
     }
 
     /// Makes room for one more session.
@@ -233,17 +237,24 @@ impl SessionManager for Sessions {
 }
 
 /// A request of a session while it is being answered.
-#[derive(Debug)]
-pub(super) struct InFlight {
+#[derive(Clone)]
+pub(super) struct InFlight(Arc<Noted>);
+
+struct Noted {
     known: Arc<Mutex<HashMap<SessionId, Session>>>,
     session: SessionId,
     request: RequestId,
+    is_over: AtomicBool,
 }
 
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        if let Some(session) = lock(&self.known).get_mut(&self.session) {
-            session.in_flight.remove(&self.request);
+impl InFlight {
+    /// It is no longer being answered; a second time this does nothing.
+    pub(super) fn end(&self) {
+        if self.0.is_over.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(session) = lock(&self.0.known).get_mut(&self.0.session) {
+            session.in_flight.remove(&self.0.request);
             session.last_used = Instant::now();
         }
     }

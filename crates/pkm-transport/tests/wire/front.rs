@@ -46,6 +46,7 @@ async fn foreign_names_and_pages_are_kept_out() {
         (vec!["Host: 127.0.0.1.evil.example"], 403),
         (vec!["Host: a b"], 400),
         (vec!["Host: evil.example@127.0.0.1"], 400),
+        (vec!["Host: 127.0.0.1:99999"], 400),
         (vec!["Host: 127.0.0.1", "Host: 127.0.0.1"], 400),
         (vec!["Host: [::1]"], 200),
         (vec!["Host: LOCALHOST:80"], 200),

@@ -123,6 +123,36 @@ async fn a_cancelled_request_is_not_answered_and_the_next_one_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_was_cancelled_is_in_use_until_its_call_has_ended() {
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    for _ in 0..10 {
+        let mut input = lines(&handshake("2025-11-25"));
+        // All in one write: the second call must not get what the first one came to.
+        input.extend(lines(&[wait(7, 60_000), cancel.clone(), wait(7, 1)]));
+        let said = on_stdio(&input, StdioOptions::default()).await;
+        let answers: Vec<_> = said.iter().filter_map(answer_of).collect();
+        assert_eq!(answers.len(), 2, "{said:?}");
+        assert!(
+            !said
+                .iter()
+                .any(|message| message.to_string().contains("60000")),
+            "{said:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_asked_before_the_input_ended_is_answered() {
+    for _ in 0..20 {
+        let mut input = lines(&handshake("2025-11-25"));
+        input.extend(lines(&(0..5).map(|id| wait(id, 20)).collect::<Vec<_>>()));
+        let said = on_stdio(&input, StdioOptions::default()).await;
+        assert_eq!(said.iter().filter_map(answer_of).count(), 6, "{said:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_cancels_in_the_newest_revision_and_not_before() {
     let server = Http::start(HttpOptions::default()).await;
     let (headers, body) = modern_wait(60_000);
@@ -173,11 +203,12 @@ async fn an_id_stays_in_use_while_its_call_goes_on_without_its_client() {
     assert_eq!(reply.answers(), [(json!(7), -32_600)]);
     until(|| server.probe.waits().1 == 1).await;
     let mut last = Vec::new();
-    for _ in 0..100 {
+    for _ in 0..1_000 {
         last = server.post(&session, body.as_bytes()).await.answers();
         if last == [(json!(7), 0)] {
             break;
         }
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(last, [(json!(7), 0)]);
 }
@@ -389,9 +420,94 @@ async fn requests_have_a_cap() {
     assert_eq!(first.answers(), [(json!(7), 0)]);
     assert_eq!(
         (second.answers(), second.status),
-        (vec![(Value::Null, 429)], 429)
+        (vec![(json!(7), 429)], 429)
     );
     assert_eq!(second.header("retry-after"), Some("1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cap_counts_calls_and_not_connections() {
+    let server = Http::start(HttpOptions {
+        max_in_flight: 2,
+        ..HttpOptions::default()
+    })
+    .await;
+    // Members of a batch.
+    let session = server.session("2025-03-26").await;
+    let batch = json!([wait(1, 50), wait(2, 50), wait(3, 50)]);
+    let answers = server
+        .post(&session, batch.to_string().as_bytes())
+        .await
+        .answers();
+    assert_eq!(answers, [(json!(1), 0), (json!(2), 0), (json!(3), -32_000)]);
+
+    // Calls whose clients have left.
+    let mut headers = session.clone();
+    headers.push("Content-Type: application/json".into());
+    let before = server.probe.waits().0;
+    for id in 11..13 {
+        let body = wait(id, 60_000).to_string();
+        let mut stream = server.connect().await;
+        let call = request(server.address, "POST", &headers, body.as_bytes());
+        stream.write_all(&call).await.unwrap();
+        until(|| server.probe.waits().0 == before + id as usize - 10).await;
+    }
+    let reply = server.post(&session, LIST.as_bytes()).await;
+    assert_eq!(
+        (reply.answers(), reply.status),
+        (vec![(json!(8), -32_000)], 429)
+    );
+    // A cancellation gets through, and makes room.
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 11}});
+    let reply = server.post(&session, cancel.to_string().as_bytes()).await;
+    assert_eq!(reply.status, 202);
+    let mut last = 429;
+    for _ in 0..1_000 {
+        last = server.post(&session, LIST.as_bytes()).await.status;
+        if last == 200 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(last, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_loses_its_connection_and_its_place() {
+    let server = Http::start(HttpOptions {
+        max_in_flight: 1,
+        write_timeout: Duration::from_millis(200),
+        ..HttpOptions::default()
+    })
+    .await;
+    let mut headers = modern_wait(0).0;
+    headers.truncate(3);
+    headers.push("Mcp-Name: echo".to_owned());
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "echo", "arguments": {"text": "x".repeat(20 << 20)}, "_meta": meta()}});
+    let mut stream = server.connect().await;
+    let bytes = request(
+        server.address,
+        "POST",
+        &headers,
+        call.to_string().as_bytes(),
+    );
+    stream.write_all(&bytes).await.unwrap();
+    stream.read_exact(&mut [0; 12]).await.unwrap();
+    let mut last = 429;
+    for _ in 0..1_000 {
+        last = server
+            .post(&[], handshake("2025-11-25")[0].to_string().as_bytes())
+            .await
+            .status;
+        if last == 200 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(last, 200);
+    drop(stream);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -142,6 +142,12 @@ fn rows() -> Vec<Row> {
             INVALID,
         ),
         raw(
+            "method and result",
+            r#"{"jsonrpc":"2.0","id":7,"method":"ping","result":{}}"#,
+            json!(7),
+            INVALID,
+        ),
+        raw(
             "a notification with an id",
             r#"{"jsonrpc":"2.0","id":7,"method":"notifications/initialized"}"#,
             json!(7),
