@@ -110,12 +110,26 @@ impl<W: AsyncWrite + Unpin> Output<W> {
 }
 
 /// The process's own streams.
-pub(crate) fn standard_streams(options: StdioOptions) -> Result<Lines<tokio::io::Stdout>, Error> {
+pub(crate) fn standard_streams(options: StdioOptions) -> Result<Lines<tokio::fs::File>, Error> {
+    let output = standard_output().map_err(|source| Error::System {
+        doing: "opening standard output",
+        source,
+    })?;
     Lines::start(
         io::BufReader::new(io::stdin()),
-        tokio::io::stdout(),
+        tokio::fs::File::from_std(output),
         options,
     )
+}
+
+/// Standard output by a handle of its own: a write that waits for a client must not hold the lock
+/// which the rest of the process needs to end.
+fn standard_output() -> io::Result<std::fs::File> {
+    #[cfg(unix)]
+    let handle = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?;
+    #[cfg(windows)]
+    let handle = std::os::windows::io::AsHandle::as_handle(&io::stdout()).try_clone_to_owned()?;
+    Ok(handle.into())
 }
 
 /// Asks the server to stop when the process is asked to.
