@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use pkm_transport::{StdioOptions, http::HttpOptions};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 
 use crate::support::{
-    Http, MODERN, Probe, Stdio, answer_of, handshake, lines, meta, on_stdio, read_reply, request,
+    Http, MODERN, Probe, Stdio, answer_of, handshake, lines, meta, on_stdio, read_reply,
 };
 
 fn wait(id: i64, ms: u64) -> Value {
@@ -20,7 +20,6 @@ fn modern_wait(ms: u64) -> (Vec<String>, Vec<u8>) {
     call["params"]["_meta"] = meta();
     call["params"]["_meta"]["progressToken"] = json!("p");
     let headers = vec![
-        "Content-Type: application/json".to_owned(),
         format!("MCP-Protocol-Version: {MODERN}"),
         "Mcp-Method: tools/call".to_owned(),
         "Mcp-Name: wait".to_owned(),
@@ -97,16 +96,9 @@ async fn a_cancelled_request_is_not_answered_and_the_next_one_is() {
     // Over HTTP, by a message of its own.
     let server = Http::start(HttpOptions::default()).await;
     let session = server.session("2025-11-25").await;
-    let mut stream = server.connect().await;
-    let mut headers = session.clone();
-    headers.push("Content-Type: application/json".into());
-    let call = request(
-        server.address,
-        "POST",
-        &headers,
-        wait(7, 60_000).to_string().as_bytes(),
-    );
-    stream.write_all(&call).await.unwrap();
+    let _stream = server
+        .open(&session, wait(7, 60_000).to_string().as_bytes())
+        .await;
     until(|| server.probe.waits().0 == 1).await;
     assert_eq!(
         server
@@ -156,27 +148,16 @@ async fn what_was_asked_before_the_input_ended_is_answered() {
 async fn a_client_that_leaves_cancels_in_the_newest_revision_and_not_before() {
     let server = Http::start(HttpOptions::default()).await;
     let (headers, body) = modern_wait(60_000);
-    let mut stream = server.connect().await;
-    stream
-        .write_all(&request(server.address, "POST", &headers, &body))
-        .await
-        .unwrap();
+    let stream = server.open(&headers, &body).await;
     until(|| server.probe.waits().0 == 1).await;
     assert_eq!(server.probe.waits(), (1, 0, 0));
     drop(stream);
     until(|| server.probe.waits().2 == 1).await;
 
     let session = server.session("2025-11-25").await;
-    let mut headers = session.clone();
-    headers.push("Content-Type: application/json".into());
-    let mut stream = server.connect().await;
-    let call = request(
-        server.address,
-        "POST",
-        &headers,
-        wait(7, 700).to_string().as_bytes(),
-    );
-    stream.write_all(&call).await.unwrap();
+    let stream = server
+        .open(&session, wait(7, 700).to_string().as_bytes())
+        .await;
     until(|| server.probe.waits().0 == 2).await;
     drop(stream);
     until(|| server.probe.waits().1 == 1).await;
@@ -191,12 +172,8 @@ async fn a_client_that_leaves_cancels_in_the_newest_revision_and_not_before() {
 async fn an_id_stays_in_use_while_its_call_goes_on_without_its_client() {
     let server = Http::start(HttpOptions::default()).await;
     let session = server.session("2025-11-25").await;
-    let mut headers = session.clone();
-    headers.push("Content-Type: application/json".into());
-    let mut stream = server.connect().await;
     let body = wait(7, 2_000).to_string();
-    let call = request(server.address, "POST", &headers, body.as_bytes());
-    stream.write_all(&call).await.unwrap();
+    let stream = server.open(&session, body.as_bytes()).await;
     until(|| server.probe.waits().0 == 1).await;
     drop(stream);
     let reply = server.post(&session, body.as_bytes()).await;
@@ -289,18 +266,9 @@ async fn a_client_that_does_not_read_does_not_keep_the_server_alive() {
     })
     .await;
     let session = server.session("2025-11-25").await;
-    let mut headers = session.clone();
-    headers.push("Content-Type: application/json".into());
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "echo", "arguments": {"text": "x".repeat(20 << 20)}}});
-    let mut stream = server.connect().await;
-    let bytes = request(
-        server.address,
-        "POST",
-        &headers,
-        call.to_string().as_bytes(),
-    );
-    stream.write_all(&bytes).await.unwrap();
+    let mut stream = server.open(&session, call.to_string().as_bytes()).await;
     // It is being answered, and nobody reads on.
     stream.read_exact(&mut [0; 12]).await.unwrap();
     let other = server.session("2025-11-25").await;
@@ -317,11 +285,7 @@ async fn a_client_that_does_not_read_does_not_keep_the_server_alive() {
 async fn a_stop_lets_requests_finish() {
     let server = Http::start(HttpOptions::default()).await;
     let (headers, body) = modern_wait(700);
-    let mut stream = server.connect().await;
-    stream
-        .write_all(&request(server.address, "POST", &headers, &body))
-        .await
-        .unwrap();
+    let mut stream = server.open(&headers, &body).await;
     until(|| server.probe.waits().0 == 1).await;
     server.stop.cancel();
     let reply = read_reply(&mut stream).await;
@@ -411,10 +375,10 @@ async fn requests_have_a_cap() {
     })
     .await;
     let (headers, body) = modern_wait(1_000);
-    let first = server.post(&headers[1..], &body);
+    let first = server.post(&headers, &body);
     let second = async {
         until(|| server.probe.waits().0 == 1).await;
-        server.post(&headers[1..], &body).await
+        server.post(&headers, &body).await
     };
     let (first, second) = tokio::join!(first, second);
     assert_eq!(first.answers(), [(json!(7), 0)]);
@@ -442,15 +406,12 @@ async fn the_cap_counts_calls_and_not_connections() {
     assert_eq!(answers, [(json!(1), 0), (json!(2), 0), (json!(3), -32_000)]);
 
     // Calls whose clients have left.
-    let mut headers = session.clone();
-    headers.push("Content-Type: application/json".into());
     let before = server.probe.waits().0;
     for id in 11..13 {
         let body = wait(id, 60_000).to_string();
-        let mut stream = server.connect().await;
-        let call = request(server.address, "POST", &headers, body.as_bytes());
-        stream.write_all(&call).await.unwrap();
+        let stream = server.open(&session, body.as_bytes()).await;
         until(|| server.probe.waits().0 == before + id as usize - 10).await;
+        drop(stream);
     }
     let reply = server.post(&session, LIST.as_bytes()).await;
     assert_eq!(
@@ -482,18 +443,11 @@ async fn a_client_that_does_not_read_loses_its_connection_and_its_place() {
     })
     .await;
     let mut headers = modern_wait(0).0;
-    headers.truncate(3);
+    headers.truncate(2);
     headers.push("Mcp-Name: echo".to_owned());
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "echo", "arguments": {"text": "x".repeat(20 << 20)}, "_meta": meta()}});
-    let mut stream = server.connect().await;
-    let bytes = request(
-        server.address,
-        "POST",
-        &headers,
-        call.to_string().as_bytes(),
-    );
-    stream.write_all(&bytes).await.unwrap();
+    let mut stream = server.open(&headers, call.to_string().as_bytes()).await;
     stream.read_exact(&mut [0; 12]).await.unwrap();
     let mut last = 429;
     for _ in 0..1_000 {

@@ -327,12 +327,22 @@ impl Http {
     }
 
     pub(crate) async fn post(&self, headers: &[String], body: &[u8]) -> Reply {
+        read_reply(&mut self.open(headers, body).await).await
+    }
+
+    /// As [`Http::post`], with the answer still to be read.
+    pub(crate) async fn open(&self, headers: &[String], body: &[u8]) -> TcpStream {
         let mut all = vec![
             "Content-Type: application/json".to_owned(),
             "Accept: application/json, text/event-stream".to_owned(),
         ];
         all.extend_from_slice(headers);
-        self.request("POST", &all, body).await
+        let mut stream = self.connect().await;
+        // The server may answer and close before it has read everything.
+        let _ = stream
+            .write_all(&request(self.address, "POST", &all, body))
+            .await;
+        stream
     }
 
     /// Begins a session; the headers that its requests need.
