@@ -1,17 +1,17 @@
-//! BERT and XLM-R on candle: loading, and the forward pass in tensor operations for a GPU; the
-//! CPU has its own in [`crate::cpu`].
+//! BERT and XLM-R: loading, the word vectors at the start and the pooling at the end. What lies
+//! between has a form for a CPU, [`crate::cpu`], and one for a GPU, [`tensors`].
 //!
-//! Shapes: `b` texts of `l` tokens, width `h`, `n` heads of `d`. A matrix of `[out, in]` in the
-//! file is held as `[in, out]`. Query, key and value are one matrix, and the query's part is
-//! scaled by `1/sqrt(d)` when it is loaded.
+//! Query, key and value are one matrix, and the query's part is scaled by `1/sqrt(d)`, `d` a
+//! head's width, when it is loaded.
 
-use candle_core::{Device, Result, Tensor, bail};
-use candle_nn::ops::{layer_norm, softmax_last_dim};
+mod tensors;
+
+use candle_core::{Device, Result, bail};
 use serde::Deserialize;
 
 use crate::cpu;
 use crate::error::Error;
-use crate::kernels::Affine;
+use crate::kernels::Kernel;
 use crate::manifest::{Architecture, Pooling};
 use crate::weights::{WeightFile, WordTable};
 
@@ -47,38 +47,36 @@ pub(crate) struct Bert {
     n_words: usize,
     /// Position vectors plus the vector of token type 0, the only one there is in single texts.
     positions: Vec<f32>,
-    embedding_norm: Norm,
-    layers: Vec<Layer>,
-    n_heads: usize,
+    layers: Layers,
     width: usize,
     pooling: Pooling,
-    device: Device,
 }
 
-pub(crate) struct Layer {
-    pub(crate) query_key_value: Linear,
-    pub(crate) attention_output: Linear,
-    pub(crate) attention_norm: Norm,
-    pub(crate) up: Linear,
-    pub(crate) down: Linear,
-    pub(crate) output_norm: Norm,
+enum Layers {
+    Cpu(cpu::Layers),
+    Device(tensors::Layers),
 }
 
-pub(crate) struct Linear {
-    /// `[in, out]`.
-    pub(crate) weight: Tensor,
-    bias: Tensor,
-    /// The same as plain numbers, for the CPU.
-    pub(crate) bias_values: Vec<f32>,
+/// What runs the layers of a model.
+pub(crate) enum Runner<'a> {
+    Cpu(Kernel),
+    Device(&'a Device),
 }
 
-pub(crate) struct Norm {
-    scale: Tensor,
-    shift: Tensor,
-    /// The same as plain numbers, for the CPU.
-    pub(crate) scale_values: Vec<f32>,
-    shift_values: Vec<f32>,
-    epsilon: f32,
+/// A layer as it is in the file; each matrix, `[out, in]`, with its bias.
+pub(crate) struct LayerWeights {
+    pub(crate) query_key_value: (Vec<f32>, Vec<f32>),
+    pub(crate) attention_output: (Vec<f32>, Vec<f32>),
+    pub(crate) attention_norm: NormWeights,
+    pub(crate) up: (Vec<f32>, Vec<f32>),
+    pub(crate) down: (Vec<f32>, Vec<f32>),
+    pub(crate) output_norm: NormWeights,
+}
+
+pub(crate) struct NormWeights {
+    pub(crate) scale: Vec<f32>,
+    pub(crate) shift: Vec<f32>,
+    pub(crate) epsilon: f32,
 }
 
 impl Bert {
@@ -87,9 +85,9 @@ impl Bert {
         config: &Config,
         architecture: Architecture,
         pooling: Pooling,
-        device: &Device,
+        runner: &Runner,
     ) -> std::result::Result<Bert, Error> {
-        let h = config.hidden_size;
+        let (h, n_heads) = (config.hidden_size, config.num_attention_heads);
         let first_position = config.first_position(architecture);
         let words = file.word_table("embeddings.word_embeddings.weight", config.vocab_size, h)?;
         let mut positions = file
@@ -107,76 +105,78 @@ impl Bert {
                 *sum += value;
             }
         }
-        let mut reader = Reader {
-            file,
-            config,
-            device,
+        let mut reader = Reader { file, config };
+        let norm = reader.norm("embeddings.LayerNorm")?;
+        let names = (0..config.num_hidden_layers).map(|layer| format!("encoder.layer.{layer}"));
+        let layers = match runner {
+            Runner::Cpu(kernel) => {
+                let mut layers = cpu::Layers::new(*kernel, norm, n_heads, h);
+                for name in names {
+                    layers.push(reader.layer(&name)?);
+                }
+                Layers::Cpu(layers)
+            }
+            Runner::Device(device) => {
+                let failed = |error: candle_core::Error| Error::Device {
+                    device: crate::device::name(device),
+                    source: error.into(),
+                };
+                let mut layers = tensors::Layers::new(device, norm, n_heads, h).map_err(failed)?;
+                for name in names {
+                    layers.push(reader.layer(&name)?).map_err(failed)?;
+                }
+                Layers::Device(layers)
+            }
         };
         Ok(Bert {
-            embedding_norm: reader.norm("embeddings.LayerNorm")?,
-            layers: (0..config.num_hidden_layers)
-                .map(|layer| reader.layer(&format!("encoder.layer.{layer}")))
-                .collect::<std::result::Result<_, Error>>()?,
             words,
             n_words: config.vocab_size,
             positions,
-            n_heads: config.num_attention_heads,
+            layers,
             width: h,
             pooling,
-            device: device.clone(),
         })
+    }
+
+    /// The kernel that runs the layers, and what one token costs its matrix products in
+    /// floating-point operations; none on a GPU.
+    pub(crate) fn kernel(&self) -> Option<(Kernel, usize)> {
+        match &self.layers {
+            Layers::Cpu(layers) => Some((layers.kernel(), layers.flops_per_token())),
+            Layers::Device(_) => None,
+        }
     }
 
     /// One vector a text, not normalised. `texts` are token ids, none empty.
     pub(crate) fn forward(&self, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
-        if self.device.is_cpu() {
-            self.forward_cpu(texts)
-        } else {
-            self.forward_padded(texts)
-        }
-    }
-
-    /// Texts one after another: `[n_tokens, h]`.
-    fn forward_cpu(&self, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         let lengths: Vec<usize> = texts.iter().map(|ids| ids.len()).collect();
-        let n_tokens = lengths.iter().sum::<usize>();
-        let mut sums = vec![0.0; n_tokens * self.width];
-        let mut rest = &mut sums[..];
-        for ids in texts {
-            let (text, left) = rest.split_at_mut(ids.len() * self.width);
-            self.embed(ids, text)?;
-            rest = left;
+        match &self.layers {
+            Layers::Cpu(layers) => {
+                let mut x = vec![0.0; lengths.iter().sum::<usize>() * self.width];
+                let mut rest = &mut x[..];
+                for ids in texts {
+                    let (text, left) = rest.split_at_mut(ids.len() * self.width);
+                    self.embed(ids, text)?;
+                    rest = left;
+                }
+                layers.forward(&mut x, &lengths);
+                let mut rest = &x[..];
+                let pooled = lengths.iter().map(|length| {
+                    let (text, left) = rest.split_at(length * self.width);
+                    rest = left;
+                    self.pool(text)
+                });
+                Ok(pooled.collect())
+            }
+            Layers::Device(layers) => {
+                let row = lengths.iter().copied().max().unwrap_or(0) * self.width;
+                let mut sums = vec![0.0; texts.len() * row];
+                for (ids, text) in texts.iter().zip(sums.chunks_exact_mut(row)) {
+                    self.embed(ids, text)?;
+                }
+                layers.forward(sums, &lengths, self.pooling)
+            }
         }
-        let mut x = Tensor::from_vec(sums, (n_tokens, self.width), &self.device)?;
-        cpu::norm(&self.embedding_norm, &x)?;
-        for layer in &self.layers {
-            x = cpu::layer(layer, &x, &lengths, self.n_heads)?;
-        }
-        let values = x.flatten_all()?.to_vec1()?;
-        let mut rest = &values[..];
-        let pooled = lengths.iter().map(|length| {
-            let (text, left) = rest.split_at(length * self.width);
-            rest = left;
-            self.pool(text)
-        });
-        Ok(pooled.collect())
-    }
-
-    /// All texts filled up to the longest: `[b * l, h]`. What a GPU wants.
-    fn forward_padded(&self, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
-        let (b, h) = (texts.len(), self.width);
-        let l = texts.iter().map(|ids| ids.len()).max().unwrap_or(0);
-        let mask = self.mask(texts, l)?;
-        let mut sums = vec![0.0; b * l * h];
-        for (ids, text) in texts.iter().zip(sums.chunks_exact_mut(l * h)) {
-            self.embed(ids, text)?;
-        }
-        let sums = Tensor::from_vec(sums, (b * l, h), &self.device)?;
-        let mut x = self.embedding_norm.apply(&sums)?;
-        for layer in &self.layers {
-            x = self.layer_padded(layer, &x, mask.as_ref(), b, l)?;
-        }
-        self.pool_padded(texts, &x.reshape((b, l, h))?)
     }
 
     /// Writes the sums of word, position and type vectors of `ids` to the start of `sums`.
@@ -212,98 +212,18 @@ impl Bert {
         }
         pooled
     }
-
-    /// What to add to attention scores so that nobody looks at padding, `[b, 1, 1, l]`; none if
-    /// there is no padding.
-    fn mask(&self, texts: &[&[u32]], l: usize) -> Result<Option<Tensor>> {
-        if texts.iter().all(|ids| ids.len() == l) {
-            return Ok(None);
-        }
-        let mut mask = vec![0.0; texts.len() * l];
-        for (ids, mask) in texts.iter().zip(mask.chunks_exact_mut(l)) {
-            mask[ids.len()..].fill(f32::NEG_INFINITY);
-        }
-        Tensor::from_vec(mask, (texts.len(), 1, 1, l), &self.device).map(Some)
-    }
-
-    fn layer_padded(
-        &self,
-        layer: &Layer,
-        x: &Tensor,
-        mask: Option<&Tensor>,
-        b: usize,
-        l: usize,
-    ) -> Result<Tensor> {
-        let (n, d) = (self.n_heads, self.width / self.n_heads);
-        let qkv = layer.query_key_value.apply(x)?.reshape((b, l, 3, n, d))?;
-        let head = |part| {
-            qkv.narrow(2, part, 1)?
-                .squeeze(2)?
-                .transpose(1, 2)?
-                .contiguous()
-        };
-        let (query, key, value) = (head(0)?, head(1)?, head(2)?);
-        let mut scores = query.matmul(&key.t()?)?;
-        if let Some(mask) = mask {
-            scores = scores.broadcast_add(mask)?;
-        }
-        let context = softmax_last_dim(&scores)?.matmul(&value)?;
-        let context = context.transpose(1, 2)?.reshape((b * l, self.width))?;
-        let x = layer
-            .attention_norm
-            .apply(&(layer.attention_output.apply(&context)? + x)?)?;
-        let up = layer.up.apply(&x)?.gelu_erf()?;
-        layer.output_norm.apply(&(layer.down.apply(&up)? + x)?)
-    }
-
-    /// Pooling is a weighted sum over the tokens: `[b, 1, l]` times `[b, l, h]`.
-    fn pool_padded(&self, texts: &[&[u32]], x: &Tensor) -> Result<Vec<Vec<f32>>> {
-        let (b, l, _) = x.dims3()?;
-        let mut weights = vec![0.0; b * l];
-        for (ids, weights) in texts.iter().zip(weights.chunks_exact_mut(l)) {
-            match self.pooling {
-                Pooling::Mean => weights[..ids.len()].fill(1.0 / ids.len() as f32),
-                Pooling::Cls => weights[0] = 1.0,
-            }
-        }
-        Tensor::from_vec(weights, (b, 1, l), &self.device)?
-            .matmul(x)?
-            .squeeze(1)?
-            .to_vec2()
-    }
-}
-
-impl Linear {
-    fn apply(&self, x: &Tensor) -> Result<Tensor> {
-        x.matmul(&self.weight)?.broadcast_add(&self.bias)
-    }
-}
-
-impl Norm {
-    pub(crate) fn affine(&self) -> Affine<'_> {
-        Affine {
-            scale: &self.scale_values,
-            shift: &self.shift_values,
-            epsilon: self.epsilon,
-        }
-    }
-
-    fn apply(&self, x: &Tensor) -> Result<Tensor> {
-        layer_norm(x, &self.scale, &self.shift, self.epsilon)
-    }
 }
 
 /// Reads the parts of a layer.
 struct Reader<'a> {
     file: &'a mut WeightFile,
     config: &'a Config,
-    device: &'a Device,
 }
 
 impl Reader<'_> {
-    fn layer(&mut self, name: &str) -> std::result::Result<Layer, Error> {
+    fn layer(&mut self, name: &str) -> std::result::Result<LayerWeights, Error> {
         let (h, f) = (self.config.hidden_size, self.config.intermediate_size);
-        Ok(Layer {
+        Ok(LayerWeights {
             query_key_value: self.query_key_value(&format!("{name}.attention.self"))?,
             attention_output: self.linear(&format!("{name}.attention.output.dense"), h, h)?,
             attention_norm: self.norm(&format!("{name}.attention.output.LayerNorm"))?,
@@ -313,30 +233,21 @@ impl Reader<'_> {
         })
     }
 
-    fn query_key_value(&mut self, name: &str) -> std::result::Result<Linear, Error> {
+    fn query_key_value(&mut self, name: &str) -> std::result::Result<(Vec<f32>, Vec<f32>), Error> {
         let h = self.config.hidden_size;
         let scale = ((h / self.config.num_attention_heads) as f32)
             .sqrt()
             .recip();
-        let (mut weight, mut bias) = (vec![0.0; h * 3 * h], Vec::with_capacity(3 * h));
-        for (part, short) in ["query", "key", "value"].into_iter().enumerate() {
-            let scale = if short == "query" { scale } else { 1.0 };
-            let rows = self
-                .file
-                .floats(&format!("{name}.{short}.weight"), &[h, h])?;
-            for (output, row) in rows.chunks_exact(h).enumerate() {
-                for (input, value) in row.iter().enumerate() {
-                    weight[input * 3 * h + part * h + output] = value * scale;
-                }
-            }
-            let values = self.file.floats(&format!("{name}.{short}.bias"), &[h])?;
-            bias.extend(values.iter().map(|value| value * scale));
+        let (mut weight, mut bias) = self.linear(&format!("{name}.query"), h, h)?;
+        for value in weight.iter_mut().chain(&mut bias) {
+            *value *= scale;
         }
-        Ok(Linear {
-            weight: self.upload(weight, &[h, 3 * h])?,
-            bias: self.upload(bias.clone(), &[3 * h])?,
-            bias_values: bias,
-        })
+        for part in ["key", "value"] {
+            let (more_weight, more_bias) = self.linear(&format!("{name}.{part}"), h, h)?;
+            weight.extend(more_weight);
+            bias.extend(more_bias);
+        }
+        Ok((weight, bias))
     }
 
     fn linear(
@@ -344,41 +255,20 @@ impl Reader<'_> {
         name: &str,
         n_in: usize,
         n_out: usize,
-    ) -> std::result::Result<Linear, Error> {
-        let rows = self
+    ) -> std::result::Result<(Vec<f32>, Vec<f32>), Error> {
+        let weight = self
             .file
             .floats(&format!("{name}.weight"), &[n_out, n_in])?;
-        let mut weight = vec![0.0; rows.len()];
-        for (output, row) in rows.chunks_exact(n_in).enumerate() {
-            for (input, value) in row.iter().enumerate() {
-                weight[input * n_out + output] = *value;
-            }
-        }
         let bias = self.file.floats(&format!("{name}.bias"), &[n_out])?;
-        Ok(Linear {
-            weight: self.upload(weight, &[n_in, n_out])?,
-            bias: self.upload(bias.clone(), &[n_out])?,
-            bias_values: bias,
-        })
+        Ok((weight, bias))
     }
 
-    fn norm(&mut self, name: &str) -> std::result::Result<Norm, Error> {
+    fn norm(&mut self, name: &str) -> std::result::Result<NormWeights, Error> {
         let h = self.config.hidden_size;
-        let scale = self.file.floats(&format!("{name}.weight"), &[h])?;
-        let shift = self.file.floats(&format!("{name}.bias"), &[h])?;
-        Ok(Norm {
-            scale: self.upload(scale.clone(), &[h])?,
-            shift: self.upload(shift.clone(), &[h])?,
-            scale_values: scale,
-            shift_values: shift,
+        Ok(NormWeights {
+            scale: self.file.floats(&format!("{name}.weight"), &[h])?,
+            shift: self.file.floats(&format!("{name}.bias"), &[h])?,
             epsilon: self.config.layer_norm_eps as f32,
-        })
-    }
-
-    fn upload(&self, values: Vec<f32>, shape: &[usize]) -> std::result::Result<Tensor, Error> {
-        Tensor::from_vec(values, shape, self.device).map_err(|error| Error::Device {
-            device: crate::device::name(self.device),
-            source: error.into(),
         })
     }
 }

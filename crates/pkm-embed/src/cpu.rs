@@ -1,159 +1,139 @@
-//! The forward pass on a CPU: texts one after another without padding, products by candle,
-//! everything between them by [`crate::kernels`] in place.
+//! The forward pass on a CPU, on plain slices: texts one after another without padding, every
+//! matrix packed once, and what is not a matrix product one pass each, in place.
 
-use candle_core::backend::BackendStorage;
-use candle_core::{
-    CpuStorage, CustomOp1, InplaceOp1, InplaceOp2, Layout, Result, Shape, Tensor, bail,
-};
+use std::sync::Mutex;
 
-use crate::bert::{Layer, Linear, Norm};
-use crate::kernels::{self, Affine};
+use crate::bert::{LayerWeights, NormWeights};
+use crate::kernels::{self, Affine, Aligned, Kernel, Linear, Then};
 
-/// One layer over tokens `[n_tokens, width]` of texts with the given `lengths`.
-pub(crate) fn layer(
-    layer: &Layer,
-    x: &Tensor,
-    lengths: &[usize],
+/// The layers of a model, packed for one kernel.
+pub(crate) struct Layers {
+    kernel: Kernel,
+    embedding_norm: NormWeights,
+    layers: Vec<Layer>,
     n_heads: usize,
-) -> Result<Tensor> {
-    let attention = Attention {
-        bias: &layer.query_key_value.bias_values,
-        lengths,
-        n_heads,
-    };
-    let context = x
-        .matmul(&layer.query_key_value.weight)?
-        .apply_op1_no_bwd(&attention)?;
-    let x = add_norm(&layer.attention_output, &layer.attention_norm, &context, x)?;
-    let up = x.matmul(&layer.up.weight)?;
-    up.inplace_op1(&BiasGelu {
-        bias: &layer.up.bias_values,
-    })?;
-    add_norm(&layer.down, &layer.output_norm, &up, &x)
+    width: usize,
+    /// Those that no thread is using.
+    workspaces: Mutex<Vec<Workspace>>,
 }
 
-/// Normalizes the rows of `x` in place.
-pub(crate) fn norm(norm: &Norm, x: &Tensor) -> Result<()> {
-    let zeros = vec![0.0; norm.scale_values.len()];
-    x.inplace_op1(&AddNorm {
-        bias: &zeros,
-        norm: norm.affine(),
-    })
+struct Layer {
+    query_key_value: Linear,
+    attention_output: Linear,
+    attention_norm: NormWeights,
+    up: Linear,
+    down: Linear,
+    output_norm: NormWeights,
 }
 
-fn add_norm(linear: &Linear, norm: &Norm, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
-    let sum = x.matmul(&linear.weight)?;
-    sum.inplace_op2(
-        residual,
-        &AddNorm {
-            bias: &linear.bias_values,
-            norm: norm.affine(),
-        },
-    )?;
-    Ok(sum)
+/// Memory for what is computed on the way, kept from one batch to the next.
+#[derive(Default)]
+struct Workspace {
+    /// `[n_tokens, 3 * width]`.
+    query_key_value: Aligned,
+    /// `[n_tokens, width]`.
+    context: Aligned,
+    /// `[n_tokens, intermediate]`.
+    up: Aligned,
+    attention: kernels::AttentionSpace,
 }
 
-struct Attention<'a> {
-    bias: &'a [f32],
-    lengths: &'a [usize],
-    n_heads: usize,
-}
-
-impl CustomOp1 for Attention<'_> {
-    fn name(&self) -> &'static str {
-        "attention"
+impl Layers {
+    pub(crate) fn new(
+        kernel: Kernel,
+        embedding_norm: NormWeights,
+        n_heads: usize,
+        width: usize,
+    ) -> Layers {
+        Layers {
+            kernel,
+            embedding_norm,
+            layers: Vec::new(),
+            n_heads,
+            width,
+            workspaces: Mutex::default(),
+        }
     }
 
-    fn cpu_fwd(&self, qkv: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let qkv = floats(qkv, layout)?;
-        let width = self.bias.len() / 3;
-        let n_tokens = qkv.len() / self.bias.len();
-        if self.lengths.iter().sum::<usize>() != n_tokens {
-            bail!(
-                "{n_tokens} tokens do not belong to texts of {:?}",
-                self.lengths
+    pub(crate) fn push(&mut self, weights: LayerWeights) {
+        let pack = |(weight, bias): (Vec<f32>, Vec<f32>)| Linear::pack(self.kernel, &weight, bias);
+        self.layers.push(Layer {
+            query_key_value: pack(weights.query_key_value),
+            attention_output: pack(weights.attention_output),
+            attention_norm: weights.attention_norm,
+            up: pack(weights.up),
+            down: pack(weights.down),
+            output_norm: weights.output_norm,
+        });
+    }
+
+    pub(crate) fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// Floating-point operations of the linear layers for one token.
+    pub(crate) fn flops_per_token(&self) -> usize {
+        let linear = |layer: &Layer| {
+            [
+                &layer.query_key_value,
+                &layer.attention_output,
+                &layer.up,
+                &layer.down,
+            ]
+            .map(Linear::flops_per_row)
+            .iter()
+            .sum::<usize>()
+        };
+        self.layers.iter().map(linear).sum()
+    }
+
+    /// Turns the sums of word and position vectors, `[n_tokens, width]` of texts with the given
+    /// `lengths`, into what the last layer gives.
+    pub(crate) fn forward(&self, x: &mut [f32], lengths: &[usize]) {
+        let workspace = self.workspaces.lock().map(|mut free| free.pop());
+        let mut workspace = workspace.ok().flatten().unwrap_or_default();
+        kernels::norm(self.kernel, x, self.embedding_norm.affine());
+        for layer in &self.layers {
+            self.layer(layer, x, lengths, &mut workspace);
+        }
+        if let Ok(mut free) = self.workspaces.lock() {
+            free.push(workspace);
+        }
+    }
+
+    fn layer(&self, layer: &Layer, x: &mut [f32], lengths: &[usize], workspace: &mut Workspace) {
+        let h = self.width;
+        let n_tokens = x.len() / h;
+        let qkv = workspace.query_key_value.first(n_tokens * 3 * h);
+        let context = workspace.context.first(n_tokens * h);
+        layer.query_key_value.apply(x, Then::Store, qkv);
+        let mut start = 0;
+        for length in lengths {
+            let end = start + length;
+            kernels::attention(
+                self.kernel,
+                &qkv[start * 3 * h..end * 3 * h],
+                [h, self.n_heads],
+                &mut context[start * h..end * h],
+                &mut workspace.attention,
             );
+            start = end;
         }
-        let mut context = vec![0.0; n_tokens * width];
-        let (mut qkv, mut rest) = (qkv, &mut context[..]);
-        for length in self.lengths {
-            let (text, qkv_left) = qkv.split_at(length * self.bias.len());
-            let (found, rest_left) = rest.split_at_mut(length * width);
-            kernels::attention(text, self.bias, self.n_heads, found);
-            (qkv, rest) = (qkv_left, rest_left);
+        layer.attention_output.apply(context, Then::Add, x);
+        kernels::norm(self.kernel, x, layer.attention_norm.affine());
+        let up = workspace.up.first(n_tokens * layer.up.n_out());
+        layer.up.apply(x, Then::Gelu, up);
+        layer.down.apply(up, Then::Add, x);
+        kernels::norm(self.kernel, x, layer.output_norm.affine());
+    }
+}
+
+impl NormWeights {
+    fn affine(&self) -> Affine<'_> {
+        Affine {
+            scale: &self.scale,
+            shift: &self.shift,
+            epsilon: self.epsilon,
         }
-        Ok((CpuStorage::F32(context), (n_tokens, width).into()))
-    }
-}
-
-struct BiasGelu<'a> {
-    bias: &'a [f32],
-}
-
-impl InplaceOp1 for BiasGelu<'_> {
-    fn name(&self) -> &'static str {
-        "bias-gelu"
-    }
-
-    fn cpu_fwd(&self, x: &mut CpuStorage, layout: &Layout) -> Result<()> {
-        kernels::bias_gelu(floats_mut(x, layout)?, self.bias);
-        Ok(())
-    }
-}
-
-struct AddNorm<'a> {
-    bias: &'a [f32],
-    norm: Affine<'a>,
-}
-
-impl InplaceOp1 for AddNorm<'_> {
-    fn name(&self) -> &'static str {
-        "norm"
-    }
-
-    fn cpu_fwd(&self, x: &mut CpuStorage, layout: &Layout) -> Result<()> {
-        kernels::add_norm(floats_mut(x, layout)?, self.bias, None, self.norm);
-        Ok(())
-    }
-}
-
-impl InplaceOp2 for AddNorm<'_> {
-    fn name(&self) -> &'static str {
-        "add-norm"
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &mut CpuStorage,
-        x_layout: &Layout,
-        residual: &CpuStorage,
-        residual_layout: &Layout,
-    ) -> Result<()> {
-        let residual = floats(residual, residual_layout)?;
-        kernels::add_norm(
-            floats_mut(x, x_layout)?,
-            self.bias,
-            Some(residual),
-            self.norm,
-        );
-        Ok(())
-    }
-}
-
-fn floats<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
-    match (storage, layout.contiguous_offsets()) {
-        (CpuStorage::F32(values), Some((start, end))) => Ok(&values[start..end]),
-        _ => bail!(
-            "expected contiguous f32, got {:?} {layout:?}",
-            storage.dtype()
-        ),
-    }
-}
-
-fn floats_mut<'a>(storage: &'a mut CpuStorage, layout: &Layout) -> Result<&'a mut [f32]> {
-    let dtype = storage.dtype();
-    match (storage, layout.contiguous_offsets()) {
-        (CpuStorage::F32(values), Some((start, end))) => Ok(&mut values[start..end]),
-        _ => bail!("expected contiguous f32, got {dtype:?} {layout:?}"),
     }
 }

@@ -1,27 +1,40 @@
 //! The embedder with a model.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
 use sha2::{Digest, Sha256};
 use tokenizers::{ModelWrapper, Tokenizer};
 
-use crate::bert::{Bert, Config};
+use crate::bert::{Bert, Config, Runner};
 use crate::error::{Damage, Error};
+use crate::kernels::Kernel;
 use crate::manifest::{Architecture, Manifest, Pooling, Prefixes};
 use crate::weights::WeightFile;
 use crate::{DeviceChoice, Embedded, Embedder, ModelCard, Role};
 use crate::{checksum, device, folder, text, vector};
 
-/// Most tokens, padding included, that go through the model at once on a CPU. More would push
-/// the activations out of the cache, fewer would leave the matrix products thin.
+/// Most tokens, padding included, that go through the model at once on a CPU. Fewer read the
+/// weights from memory more often (128: a tenth slower with all-MiniLM-L6-v2), more gain nothing
+/// and leave less to share out among the cores.
 const CPU_BATCH_TOKENS: usize = 512;
 /// The same on a GPU, where only large batches keep it busy.
 const GPU_BATCH_TOKENS: usize = 16_384;
+
+/// How to run a model.
+#[derive(Debug, Clone, Default)]
+pub struct EncoderOptions {
+    /// Where.
+    pub device: DeviceChoice,
+    /// With which instructions, on a CPU; none for the fastest that it has.
+    pub kernel: Option<Kernel>,
+    /// On how many cores, of a CPU; none for all that the process may use.
+    pub threads: Option<NonZeroUsize>,
+}
 
 /// A model in memory, ready to embed from any number of threads.
 pub struct Encoder {
@@ -32,7 +45,9 @@ pub struct Encoder {
     longest_word: Option<usize>,
     bert: Bert,
     batch_tokens: usize,
-    lanes: Vec<ThreadPool>,
+    /// Batches that run at once, each on one core from end to end: the products of a small model
+    /// are too small to be worth splitting.
+    n_threads: usize,
 }
 
 impl Encoder {
@@ -47,7 +62,27 @@ impl Encoder {
         folder: &Path,
         device: DeviceChoice,
     ) -> Result<Encoder, Error> {
-        let device = device.open()?;
+        let options = EncoderOptions {
+            device,
+            ..EncoderOptions::default()
+        };
+        Encoder::load_with(manifest, folder, &options)
+    }
+
+    /// The same with more of a choice.
+    ///
+    /// # Errors
+    ///
+    /// As [`Encoder::load`]; and [`Error::Kernel`] for a kernel that this processor cannot run.
+    pub fn load_with(
+        manifest: &Manifest,
+        folder: &Path,
+        options: &EncoderOptions,
+    ) -> Result<Encoder, Error> {
+        if let Some(kernel) = options.kernel.filter(|kernel| !kernel.is_usable()) {
+            return Err(Error::Kernel { kernel });
+        }
+        let device = options.device.open()?;
         let checksums = folder::check_files(manifest, folder)?;
         let config = read_config(manifest, folder)?;
         let tokenizer = read_tokenizer(manifest, folder, &config)?;
@@ -57,7 +92,12 @@ impl Encoder {
             pooling,
             ..
         } = *manifest;
-        let bert = Bert::load(&mut weights, &config, architecture, pooling, &device)?;
+        let runner = if device.is_cpu() {
+            Runner::Cpu(options.kernel.unwrap_or_else(Kernel::best))
+        } else {
+            Runner::Device(&device)
+        };
+        let bert = Bert::load(&mut weights, &config, architecture, pooling, &runner)?;
         Ok(Encoder {
             card: ModelCard {
                 name: manifest.name.clone(),
@@ -79,8 +119,24 @@ impl Encoder {
             } else {
                 GPU_BATCH_TOKENS
             },
-            lanes: if device.is_cpu() { lanes() } else { Vec::new() },
+            n_threads: match options.threads {
+                _ if !device.is_cpu() => 1,
+                Some(threads) => threads.get(),
+                // What the process may use, not what the machine has.
+                None => std::thread::available_parallelism().map_or(1, usize::from),
+            },
         })
+    }
+
+    /// The kernel that runs the model, and how many floating-point operations its linear layers
+    /// take for one token; none on a GPU.
+    pub fn kernel(&self) -> Option<(Kernel, usize)> {
+        self.bert.kernel()
+    }
+
+    /// How many cores a call may use.
+    pub fn n_threads(&self) -> usize {
+        self.n_threads
     }
 
     /// Token ids of `text` as the model gets them, special tokens included, uncut; and how many
@@ -142,15 +198,12 @@ impl Encoder {
                 }
             }
         };
-        if batches.len() > 1 && !self.lanes.is_empty() {
-            std::thread::scope(|scope| {
-                for lane in &self.lanes {
-                    scope.spawn(|| lane.install(|| while step().is_continue() {}));
-                }
-            });
-        } else {
+        std::thread::scope(|scope| {
+            for _ in 1..self.n_threads.min(batches.len()) {
+                scope.spawn(|| while step().is_continue() {});
+            }
             while step().is_continue() {}
-        }
+        });
         match failure.into_inner().expect("no thread panics holding it") {
             Some(error) => Err(self.failed(texts.len(), error)),
             None => Ok(vectors.into_inner().expect("no thread panics holding it")),
@@ -228,23 +281,6 @@ fn batches<'a>(order: &'a [usize], tokens: &[Vec<u32>], budget: usize) -> Vec<&'
     // The longest first: no lane is left with a long one when the others are done.
     batches.reverse();
     batches
-}
-
-/// One single-threaded pool a core. A batch runs on one core from end to end: the products of
-/// a small model are too small to be worth splitting, and candle splits them inside whichever
-/// pool it finds itself in.
-fn lanes() -> Vec<ThreadPool> {
-    let n_lanes = std::thread::available_parallelism().map_or(1, usize::from);
-    (0..n_lanes)
-        .map_while(|lane| {
-            ThreadPoolBuilder::new()
-                .num_threads(1)
-                .thread_name(move |_| format!("embed-{lane}"))
-                .build()
-                .inspect_err(|error| tracing::warn!(%error, "fewer embedding threads than cores"))
-                .ok()
-        })
-        .collect()
 }
 
 fn read_config(manifest: &Manifest, folder: &Path) -> Result<Config, Error> {

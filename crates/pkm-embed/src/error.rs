@@ -57,6 +57,12 @@ pub enum Error {
         /// The cargo feature that adds it.
         feature: &'static str,
     },
+    /// A kernel was asked for that this processor cannot run.
+    #[error("this processor cannot run the `{kernel}` kernel")]
+    Kernel {
+        /// The kernel asked for.
+        kernel: crate::Kernel,
+    },
     /// A device that this build could drive does not start.
     #[error("device `{device}` cannot be used")]
     Device {

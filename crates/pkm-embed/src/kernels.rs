@@ -1,10 +1,20 @@
-//! The parts of a transformer layer that are not matrix products, on slices.
+//! The arithmetic of a transformer layer on a CPU, on slices.
 //!
-//! Each is one pass over memory where a chain of tensor operations would be four to eight. The
-//! loops are written so that the compiler can turn them into vector instructions, and run through
-//! `pulp`, which picks the instruction set when the program runs.
+//! The matrix products are in [`linear`]; the rest is one pass over memory each where a chain of
+//! tensor operations would be four to eight. The loops are written so that the compiler can turn
+//! them into vector instructions, and run through `pulp`, which compiles them for several
+//! instruction sets of which a [`Kernel`] is chosen when the program runs.
+
+mod gemm;
+mod linear;
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::time::{Duration, Instant};
 
 use pulp::{Arch, Simd, WithSimd};
+
+pub(crate) use linear::{Linear, Then};
 
 /// Rows are filled up to a multiple of this: [`VECTORS`] of the widest vectors, AVX-512's.
 const PADDING: usize = 32;
@@ -12,13 +22,146 @@ const PADDING: usize = 32;
 /// them fill the sixteen registers of AVX2, and each value loaded is used for every row.
 const VECTORS: usize = 2;
 const ROWS: usize = 4;
+/// Numbers in a line of the cache, and in a vector of AVX-512.
+const LINE: usize = 16;
 
-/// Adds `bias` to each row of `x` and applies the exact GELU, `x/2 * (1 + erf(x/√2))`.
-pub(crate) fn bias_gelu(x: &mut [f32], bias: &[f32]) {
-    Arch::new().dispatch(BiasGelu { x, bias });
+/// Instructions that a model runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernel {
+    /// AVX-512 of x86-64-v4.
+    Avx512,
+    /// AVX2 and FMA of x86-64-v3.
+    Avx2,
+    /// NEON of 64-bit ARM.
+    Neon,
+    /// Matrix products by the `gemm` crate: on every processor.
+    Gemm,
 }
 
-/// What [`add_norm`] does after the sum.
+impl Kernel {
+    /// Those that this processor can run, the fastest first.
+    pub fn usable() -> impl Iterator<Item = Kernel> {
+        [Kernel::Avx512, Kernel::Avx2, Kernel::Neon, Kernel::Gemm]
+            .into_iter()
+            .filter(|kernel| kernel.is_usable())
+    }
+
+    /// The fastest that this processor can run.
+    pub fn best() -> Kernel {
+        Kernel::usable().next().unwrap_or(Kernel::Gemm)
+    }
+
+    /// Whether this processor can run it.
+    pub fn is_usable(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512 => pulp::x86::V4::is_available(),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2 => pulp::x86::V3::is_available(),
+            #[cfg(target_arch = "aarch64")]
+            Kernel::Neon => pulp::aarch64::Neon::is_available(),
+            Kernel::Gemm => true,
+            #[allow(unreachable_patterns, reason = "which are left depends on the target")]
+            Kernel::Avx512 | Kernel::Avx2 | Kernel::Neon => false,
+        }
+    }
+
+    /// Floating-point operations a second that this kernel reaches on one core in a matrix
+    /// product of a middling shape: what a model's layers can be measured against.
+    ///
+    /// # Panics
+    ///
+    /// Where the processor cannot run it.
+    pub fn product_flops(self, time: Duration) -> f64 {
+        let (n_rows, n_in, n_out) = (256, 384, 1536);
+        let linear = Linear::pack(self, &vec![0.5; n_in * n_out], vec![0.5; n_out]);
+        let (x, mut y) = (vec![0.5; n_rows * n_in], vec![0.0; n_rows * n_out]);
+        linear.apply(&x, Then::Store, &mut y);
+        let (mut n_rows_done, started) = (0, Instant::now());
+        while started.elapsed() < time {
+            linear.apply(&x, Then::Store, &mut y);
+            n_rows_done += n_rows;
+        }
+        (n_rows_done * linear.flops_per_row()) as f64 / started.elapsed().as_secs_f64()
+    }
+
+    /// Outputs in a panel of packed weights; none where a matrix stays in one piece.
+    fn panel(self) -> Option<usize> {
+        match self {
+            Kernel::Avx512 => Some(48),
+            Kernel::Avx2 => Some(16),
+            Kernel::Neon => Some(12),
+            Kernel::Gemm => None,
+        }
+    }
+
+    fn dispatch<Op: WithSimd>(self, op: Op) -> Op::Output {
+        const CHOSEN: &str = "a kernel is chosen among the usable ones";
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512 => Simd::vectorize(pulp::x86::V4::try_new().expect(CHOSEN), op),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2 => Simd::vectorize(pulp::x86::V3::try_new().expect(CHOSEN), op),
+            #[cfg(target_arch = "aarch64")]
+            Kernel::Neon => Simd::vectorize(pulp::aarch64::Neon::try_new().expect(CHOSEN), op),
+            Kernel::Gemm => Arch::new().dispatch(op),
+            #[allow(unreachable_patterns, reason = "which are left depends on the target")]
+            Kernel::Avx512 | Kernel::Avx2 | Kernel::Neon => unreachable!("{CHOSEN}"),
+        }
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kernel::Avx512 => "avx512",
+            Kernel::Avx2 => "avx2",
+            Kernel::Neon => "neon",
+            Kernel::Gemm => "gemm",
+        })
+    }
+}
+
+/// Numbers that begin at the start of a cache line, so that no vector lies across two.
+#[derive(Default)]
+pub(crate) struct Aligned {
+    values: Vec<f32>,
+    start: usize,
+}
+
+impl Aligned {
+    /// `len` zeros.
+    pub(crate) fn new(len: usize) -> Aligned {
+        let mut values = vec![0.0_f32; len + LINE - 1];
+        let start = values.as_ptr().align_offset(LINE * 4).min(LINE - 1);
+        values.truncate(start + len);
+        Aligned { values, start }
+    }
+
+    /// The first `len` numbers, whatever they are; there will be as many.
+    pub(crate) fn first(&mut self, len: usize) -> &mut [f32] {
+        if self.len() < len {
+            *self = Aligned::new(len);
+        }
+        &mut self[..len]
+    }
+}
+
+impl Deref for Aligned {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.values[self.start..]
+    }
+}
+
+impl DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.values[self.start..]
+    }
+}
+
+/// What [`norm`] does after it has normalized.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Affine<'a> {
     pub(crate) scale: &'a [f32],
@@ -26,58 +169,49 @@ pub(crate) struct Affine<'a> {
     pub(crate) epsilon: f32,
 }
 
-/// Adds `bias` and `residual`, if there is one, to each row of `x` and normalizes the row to mean
-/// 0 and variance 1, then scales and shifts it.
-pub(crate) fn add_norm(x: &mut [f32], bias: &[f32], residual: Option<&[f32]>, norm: Affine) {
-    Arch::new().dispatch(AddNorm {
-        x,
-        bias,
-        residual,
-        norm,
-    });
+/// Normalizes each row of `x` to mean 0 and variance 1, then scales and shifts it.
+pub(crate) fn norm(kernel: Kernel, x: &mut [f32], affine: Affine) {
+    kernel.dispatch(Norm { x, affine });
+}
+
+/// Memory for [`attention`], kept from one text to the next.
+#[derive(Default)]
+pub(crate) struct AttentionSpace {
+    query: Aligned,
+    key: Aligned,
+    value: Aligned,
+    scores: Aligned,
+    mixed: Aligned,
 }
 
 /// Attention of one text over itself.
 ///
-/// `qkv` holds for each token the query, key and value of all heads, `[l, 3, n_heads, d]`, before
-/// their `bias` is added; the query is already scaled. Writes `[l, n_heads, d]` to `context`.
-pub(crate) fn attention(qkv: &[f32], bias: &[f32], n_heads: usize, context: &mut [f32]) {
-    Arch::new().dispatch(Attention {
+/// `qkv` holds for each token the query, key and value of all heads, `[l, 3, n_heads, d]`; the
+/// query is already scaled. Writes `[l, width]`, `n_heads` of `d` each, to `context`.
+pub(crate) fn attention(
+    kernel: Kernel,
+    qkv: &[f32],
+    [width, n_heads]: [usize; 2],
+    context: &mut [f32],
+    space: &mut AttentionSpace,
+) {
+    kernel.dispatch(Attention {
         qkv,
-        bias,
+        width,
         n_heads,
         context,
+        space,
     });
 }
 
-struct BiasGelu<'a> {
+struct Norm<'a> {
     x: &'a mut [f32],
-    bias: &'a [f32],
+    affine: Affine<'a>,
 }
 
 // Structs and not closures: what `dispatch` calls must be inlined into a function compiled for
 // the instruction set, and of a closure only a shim is.
-impl WithSimd for BiasGelu<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for row in self.x.chunks_exact_mut(self.bias.len()) {
-            for (x, bias) in row.iter_mut().zip(self.bias) {
-                *x = gelu(*x + bias);
-            }
-        }
-    }
-}
-
-struct AddNorm<'a> {
-    x: &'a mut [f32],
-    bias: &'a [f32],
-    residual: Option<&'a [f32]>,
-    norm: Affine<'a>,
-}
-
-impl WithSimd for AddNorm<'_> {
+impl WithSimd for Norm<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -86,17 +220,9 @@ impl WithSimd for AddNorm<'_> {
             scale,
             shift,
             epsilon,
-        } = self.norm;
-        let width = self.bias.len();
-        for (idx, row) in self.x.chunks_exact_mut(width).enumerate() {
-            for (x, bias) in row.iter_mut().zip(self.bias) {
-                *x += bias;
-            }
-            if let Some(residual) = self.residual {
-                for (x, residual) in row.iter_mut().zip(&residual[idx * width..][..width]) {
-                    *x += residual;
-                }
-            }
+        } = self.affine;
+        let width = scale.len();
+        for row in self.x.chunks_exact_mut(width) {
             let mean = sum(row, |x| x) / width as f32;
             let variance = sum(row, |x| (x - mean) * (x - mean)) / width as f32;
             let inverse = (variance + epsilon).sqrt().recip();
@@ -109,9 +235,10 @@ impl WithSimd for AddNorm<'_> {
 
 struct Attention<'a> {
     qkv: &'a [f32],
-    bias: &'a [f32],
+    width: usize,
     n_heads: usize,
     context: &'a mut [f32],
+    space: &'a mut AttentionSpace,
 }
 
 impl WithSimd for Attention<'_> {
@@ -121,54 +248,34 @@ impl WithSimd for Attention<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Attention {
             qkv,
-            bias,
+            width,
             n_heads,
             context,
+            space,
         } = self;
-        let width = bias.len() / 3;
-        let (l, d) = (qkv.len() / bias.len(), width / n_heads);
-        // Zeros up to whole lanes and rows: they add nothing, and the loops need no tails.
+        let (l, d) = (context.len() / width, width / n_heads);
+        // Whole lanes and rows, so that the loops need no tails; what the filling holds is not
+        // looked at.
         let (l_padded, d_padded) = (l.next_multiple_of(PADDING), d.next_multiple_of(PADDING));
-        let mut query = vec![0.0; l.next_multiple_of(ROWS) * d];
-        let mut key = vec![0.0; d * l_padded];
-        let mut value = vec![0.0; l * d_padded];
-        let mut scores = vec![0.0; ROWS * l_padded];
-        let mut mixed = vec![0.0; ROWS * d_padded];
+        let query = space.query.first(l.next_multiple_of(ROWS) * d);
+        let key = space.key.first(d * l_padded);
+        let value = space.value.first(l * d_padded);
+        let scores = space.scores.first(ROWS * l_padded);
+        let mixed = space.mixed.first(ROWS * d_padded);
         for head in 0..n_heads {
             for (token, row) in qkv.chunks_exact(3 * width).enumerate() {
-                let part = |part: usize| {
-                    let columns = part * width + head * d..part * width + (head + 1) * d;
-                    row[columns.clone()]
-                        .iter()
-                        .zip(&bias[columns])
-                        .map(|(x, bias)| x + bias)
-                };
-                query[token * d..]
-                    .iter_mut()
-                    .zip(part(0))
-                    .for_each(|(to, x)| *to = x);
-                key[token..]
-                    .iter_mut()
-                    .step_by(l_padded)
-                    .zip(part(1))
-                    .for_each(|(to, x)| *to = x);
-                value[token * d_padded..]
-                    .iter_mut()
-                    .zip(part(2))
-                    .for_each(|(to, x)| *to = x);
+                let part = |part: usize| &row[part * width + head * d..][..d];
+                query[token * d..][..d].copy_from_slice(part(0));
+                let column = key[token..].iter_mut().step_by(l_padded);
+                column.zip(part(1)).for_each(|(to, x)| *to = *x);
+                value[token * d_padded..][..d].copy_from_slice(part(2));
             }
             for first in (0..l).step_by(ROWS) {
-                score(
-                    simd,
-                    &query[first * d..][..ROWS * d],
-                    &key,
-                    l_padded,
-                    &mut scores,
-                );
+                score(simd, &query[first * d..][..ROWS * d], key, l_padded, scores);
                 for row in scores.chunks_exact_mut(l_padded) {
                     softmax(simd, &mut row[..l]);
                 }
-                mix(simd, &scores, &value, d_padded, &mut mixed);
+                mix(simd, scores, value, d_padded, mixed);
                 for (row, mixed) in (first..l).zip(mixed.chunks_exact(d_padded)) {
                     context[row * width + head * d..][..d].copy_from_slice(&mixed[..d]);
                 }
@@ -304,7 +411,7 @@ mod tests {
     use super::*;
 
     /// Numbers between -1 and 1 that look random and are the same in every run.
-    fn noise(n: usize, seed: u32) -> Vec<f32> {
+    pub(super) fn noise(n: usize, seed: u32) -> Vec<f32> {
         let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
         (0..n)
             .map(|_| {
@@ -314,7 +421,7 @@ mod tests {
             .collect()
     }
 
-    fn assert_near(found: &[f32], expected: &[f64], tolerance: f64) {
+    pub(super) fn assert_near(found: &[f32], expected: &[f64], tolerance: f64) {
         assert_eq!(found.len(), expected.len());
         for (idx, (found, expected)) in found.iter().zip(expected).enumerate() {
             let error = (f64::from(*found) - expected).abs();
@@ -347,18 +454,15 @@ mod tests {
             (2.0, 1.954_499_7),
             (6.0, 6.0),
         ] {
-            let mut found = [x - 1.0];
-            bias_gelu(&mut found, &[1.0]);
-            assert_near(&found, &[expected], 1e-6);
+            assert_near(&[gelu(x)], &[expected], 1e-6);
         }
     }
 
     #[test]
-    fn rows_are_normalized_after_the_sum() {
+    fn rows_are_normalized_with_every_kernel() {
         for width in [5, 32, 100] {
-            let (bias, residual) = (noise(width, 1), noise(3 * width, 2));
             let (scale, shift) = (noise(width, 3), noise(width, 4));
-            let norm = Affine {
+            let affine = Affine {
                 scale: &scale,
                 shift: &shift,
                 epsilon: 1e-12,
@@ -366,35 +470,39 @@ mod tests {
             let x = noise(3 * width, 5);
             let mut expected = Vec::new();
             for row in 0..3 {
-                let sums: Vec<f64> = (0..width)
-                    .map(|i| f64::from(x[row * width + i] + bias[i] + residual[row * width + i]))
-                    .collect();
+                let row = &x[row * width..][..width];
+                let sums: Vec<f64> = row.iter().copied().map(f64::from).collect();
                 let mean = sums.iter().sum::<f64>() / width as f64;
                 let variance = sums.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / width as f64;
                 expected.extend((0..width).map(|i| {
                     (sums[i] - mean) / variance.sqrt() * f64::from(scale[i]) + f64::from(shift[i])
                 }));
             }
-            let mut found = x.clone();
-            add_norm(&mut found, &bias, Some(&residual), norm);
-            assert_near(&found, &expected, 1e-5);
+            for kernel in Kernel::usable() {
+                let mut found = x.clone();
+                norm(kernel, &mut found, affine);
+                assert_near(&found, &expected, 1e-5);
+            }
         }
     }
 
     #[test]
-    fn attention_is_that_of_the_textbook_for_any_length_and_head_width() {
+    fn attention_is_that_of_the_textbook_for_any_length_and_head_width_with_every_kernel() {
+        // Used again and again, as in a model: what one text leaves must not touch the next.
+        let mut space = AttentionSpace::default();
         for (l, n_heads, d) in [
             (1, 1, 4),
             (2, 3, 32),
+            (100, 1, 64),
             (31, 2, 32),
             (33, 2, 40),
             (100, 1, 64),
         ] {
             let width = n_heads * d;
-            let (qkv, bias) = (noise(l * 3 * width, 6), noise(3 * width, 7));
+            let qkv = noise(l * 3 * width, 6);
             let at = |token: usize, part: usize, head: usize, i: usize| {
                 let column = part * width + head * d + i;
-                f64::from(qkv[token * 3 * width + column] + bias[column])
+                f64::from(qkv[token * 3 * width + column])
             };
             let mut expected = vec![0.0; l * width];
             for head in 0..n_heads {
@@ -414,9 +522,11 @@ mod tests {
                     }
                 }
             }
-            let mut found = vec![f32::NAN; l * width];
-            attention(&qkv, &bias, n_heads, &mut found);
-            assert_near(&found, &expected, 2e-5);
+            for kernel in Kernel::usable() {
+                let mut found = vec![f32::NAN; l * width];
+                attention(kernel, &qkv, [width, n_heads], &mut found, &mut space);
+                assert_near(&found, &expected, 2e-5);
+            }
         }
     }
 }

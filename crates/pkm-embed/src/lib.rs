@@ -22,11 +22,12 @@ mod vector;
 mod weights;
 
 pub use device::DeviceChoice;
-pub use encoder::Encoder;
+pub use encoder::{Encoder, EncoderOptions};
 pub use error::{Damage, Error, ManifestFault, VectorFault};
 pub use folder::{ModelFolder, ModelState};
 #[cfg(any(test, feature = "hash-embedder"))]
 pub use hash_embedder::HashEmbedder;
+pub use kernels::Kernel;
 pub use manifest::{Architecture, Manifest, ModelFile, Pooling, Prefixes, Source, Wheel};
 pub use pull::{PullOptions, PullProgress};
 

@@ -4,10 +4,11 @@
 
 mod common;
 
+use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
 use common::manifest;
-use pkm_embed::{DeviceChoice, Embedder, Encoder, Role};
+use pkm_embed::{DeviceChoice, Embedder, Encoder, EncoderOptions, Kernel, Role};
 use serde::Deserialize;
 
 static E5: LazyLock<Encoder> = LazyLock::new(|| load("multilingual-e5-small-q4"));
@@ -86,6 +87,61 @@ fn the_quantized_multilingual_model_gives_the_vectors_of_sentence_transformers()
 #[test]
 fn the_english_model_gives_the_vectors_of_sentence_transformers() {
     check_reference(&MINILM, include_str!("reference/all-minilm-l6-v2.json"));
+}
+
+fn load_with(name: &str, options: &EncoderOptions) -> Encoder {
+    Encoder::load_with(manifest(name), &common::models().join(name), options).unwrap()
+}
+
+#[test]
+fn every_kernel_of_this_processor_gives_the_vectors_of_sentence_transformers() {
+    for kernel in Kernel::usable() {
+        let options = EncoderOptions {
+            device: DeviceChoice::Cpu,
+            kernel: Some(kernel),
+            ..EncoderOptions::default()
+        };
+        let encoder = load_with("all-minilm-l6-v2", &options);
+        assert_eq!(encoder.kernel().map(|(kernel, _)| kernel), Some(kernel));
+        check_reference(&encoder, include_str!("reference/all-minilm-l6-v2.json"));
+    }
+}
+
+#[test]
+fn a_kernel_that_the_processor_cannot_run_is_refused_by_name() {
+    let others = [Kernel::Avx512, Kernel::Avx2, Kernel::Neon, Kernel::Gemm]
+        .into_iter()
+        .filter(|kernel| !kernel.is_usable());
+    let mut n_refused = 0;
+    for kernel in others {
+        let options = EncoderOptions {
+            kernel: Some(kernel),
+            ..EncoderOptions::default()
+        };
+        let name = "all-minilm-l6-v2";
+        let loaded = Encoder::load_with(manifest(name), &common::models().join(name), &options);
+        let error = loaded.unwrap_err().to_string();
+        assert!(error.contains(&format!("`{kernel}`")), "{error}");
+        n_refused += 1;
+    }
+    assert!(n_refused > 0, "no processor has both AVX and NEON");
+}
+
+#[test]
+fn the_number_of_threads_changes_neither_vectors_nor_order() {
+    let texts = texts();
+    let texts: Vec<&str> = texts.iter().map(|text| &text.text[..]).collect();
+    let embed_on = |n_threads| {
+        let options = EncoderOptions {
+            device: DeviceChoice::Cpu,
+            threads: NonZeroUsize::new(n_threads),
+            ..EncoderOptions::default()
+        };
+        let encoder = load_with("all-minilm-l6-v2", &options);
+        assert_eq!(encoder.n_threads(), n_threads);
+        embed(&encoder, &texts)
+    };
+    assert_eq!(embed_on(1), embed_on(3));
 }
 
 #[test]

@@ -107,11 +107,27 @@ fn load(
     architecture: Architecture,
     pooling: Pooling,
 ) -> Bert {
+    load_for(
+        tensors,
+        dtype,
+        architecture,
+        pooling,
+        &Runner::Cpu(Kernel::best()),
+    )
+}
+
+fn load_for(
+    tensors: &[(String, Vec<usize>, Vec<f32>)],
+    dtype: Dtype,
+    architecture: Architecture,
+    pooling: Pooling,
+    runner: &Runner,
+) -> Bert {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
     write(&path, tensors, dtype);
     let mut file = WeightFile::open(&path).unwrap();
-    Bert::load(&mut file, &config(), architecture, pooling, &Device::Cpu).unwrap()
+    Bert::load(&mut file, &config(), architecture, pooling, runner).unwrap()
 }
 
 fn assert_near(found: &[Vec<f32>], expected: &[Vec<f32>], tolerance: f32) {
@@ -134,15 +150,21 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
-fn the_pass_for_a_gpu_gives_what_the_pass_for_a_cpu_gives() {
+fn the_pass_for_a_gpu_gives_what_the_pass_for_a_cpu_gives_with_every_kernel() {
     for architecture in [Architecture::Bert, Architecture::XlmRoberta] {
         for pooling in [Pooling::Mean, Pooling::Cls] {
-            let bert = load(&tensors(), Dtype::F32, architecture, pooling);
-            let together = bert.forward_cpu(&TEXTS).unwrap();
-            assert_near(&bert.forward_padded(&TEXTS).unwrap(), &together, 1e-4);
-            for (text, expected) in TEXTS.iter().zip(&together) {
-                let alone = bert.forward_padded(&[text]).unwrap();
-                assert_near(&alone, std::slice::from_ref(expected), 1e-4);
+            let load = |runner| load_for(&tensors(), Dtype::F32, architecture, pooling, &runner);
+            let padded = load(Runner::Device(&Device::Cpu));
+            let expected = padded.forward(&TEXTS).unwrap();
+            for kernel in Kernel::usable() {
+                let bert = load(Runner::Cpu(kernel));
+                assert_near(&bert.forward(&TEXTS).unwrap(), &expected, 1e-4);
+                for (text, expected) in TEXTS.iter().zip(&expected) {
+                    for bert in [&bert, &padded] {
+                        let alone = bert.forward(&[text]).unwrap();
+                        assert_near(&alone, std::slice::from_ref(expected), 1e-4);
+                    }
+                }
             }
         }
     }
