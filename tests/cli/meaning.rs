@@ -290,17 +290,28 @@ fn the_corpus_is_measured_by_class() {
 #[test]
 fn the_bench_tells_the_speed_at_each_length() {
     let home = Home::with_model();
-    let json = home.json(&["bench", "embed", "--seconds", "1"]);
-    let results = json["results"].as_array().expect("results");
-    let lengths: Vec<u64> = results
+    let json = home.json(&["bench", "embed", "--seconds", "1", "--threads", "2"]);
+    let run = &json["runs"][0];
+    assert_eq!(run["threads"], 2);
+    assert!(run["query_ms"]["p99"].as_f64() >= run["query_ms"]["p50"].as_f64());
+    assert!(run["query_ms"]["p50"].as_f64() > Some(0.0), "{run}");
+    let results = run["results"].as_array().expect("results");
+    let sets: Vec<String> = results
         .iter()
-        .filter_map(|row| row["tokens"].as_u64())
+        .map(|row| row["tokens"].to_string())
         .collect();
-    assert_eq!(lengths, [32, 128, 512]);
+    assert_eq!(sets, ["16", "64", "128", "256", "512", "\"mixed\""]);
     for row in results {
         assert!(row["tokens_per_second"].as_f64() > Some(0.0), "{row}");
-        assert!(row["single_p50_ms"].as_f64() > Some(0.0), "{row}");
+        assert!(row["share_of_product"].as_f64() > Some(0.0), "{row}");
     }
+    let file = home.write("before.json", "{}");
+    let file = file.to_str().expect("UTF-8");
+    let stderr = home.pkm(&["bench", "embed", "--compare", file]).fails(1);
+    assert!(
+        stderr.contains("has no `runs`\nhint: make it with"),
+        "{stderr}"
+    );
     let stderr = Home::new().pkm(&["bench", "embed"]).fails(1);
     assert!(
         stderr.contains("is not installed\nhint: run `pkm model pull"),
