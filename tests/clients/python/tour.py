@@ -7,8 +7,8 @@ import asyncio
 import sys
 
 import mcp_types
-from mcp import MCPError
 
+from harness import error_of
 from place import FIXTURES, Place, check, long_note, summary
 from visitors import VISITS
 
@@ -116,15 +116,6 @@ async def cancelled(visitor):
     # Not waiting for a job is not stopping it.
     jobs = (await ask(visitor, "index_status"))["jobs"]
     await done(visitor, await ask(visitor, "job_status", job_id=jobs[0]["job_id"], wait_seconds=50))
-
-
-async def error_of(call):
-    """The protocol error that a call must end with."""
-    try:
-        answer = await call
-    except MCPError as error:
-        return error
-    raise AssertionError(f"no error but {answer}")
 
 
 async def visit(place, address, only=None):
