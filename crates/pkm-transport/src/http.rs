@@ -108,6 +108,14 @@ impl Default for HttpOptions {
     }
 }
 
+/// Refuses an address that other machines can reach while no token keeps them out.
+fn keep_closed(address: SocketAddr, options: &HttpOptions) -> Result<(), Error> {
+    if address.ip().is_loopback() || options.token.is_some() {
+        return Ok(());
+    }
+    Err(Error::Exposed { address })
+}
+
 /// Takes an address.
 ///
 /// # Errors
@@ -115,9 +123,7 @@ impl Default for HttpOptions {
 /// [`Error::Exposed`] for one that other machines can reach while no token keeps them out,
 /// [`Error::System`] where the operating system refuses it.
 pub async fn bind(address: SocketAddr, options: &HttpOptions) -> Result<TcpListener, Error> {
-    if !address.ip().is_loopback() && options.token.is_none() {
-        return Err(Error::Exposed { address });
-    }
+    keep_closed(address, options)?;
     TcpListener::bind(address)
         .await
         .map_err(|source| Error::System {
@@ -145,9 +151,7 @@ where
         doing: "asking for the address of the socket",
         source,
     })?;
-    if !address.ip().is_loopback() && options.token.is_none() {
-        return Err(Error::Exposed { address });
-    }
+    keep_closed(address, &options)?;
     let cancel = CancellationToken::new();
     let _cancel = cancel.clone().drop_guard();
     let front = Arc::new(Front::new(handler, options.clone(), cancel.clone()));

@@ -11,6 +11,7 @@ pub mod fuzzing;
 mod guarded;
 pub mod http;
 mod message;
+mod signal;
 mod stdio;
 mod tap;
 
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use self::guarded::Guarded;
 pub use self::{
     guarded::{defect, panic_words},
+    signal::stop_on_signal,
     tap::{Direction, Tap},
 };
 
@@ -90,15 +92,6 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-}
-
-/// Cancels `stop` when the process is asked to stop (SIGTERM, SIGINT).
-///
-/// # Errors
-///
-/// [`Error::System`] where signals cannot be listened for.
-pub fn stop_on_signal(stop: CancellationToken) -> Result<impl Future<Output = ()> + Send, Error> {
-    stdio::stop_on_signal(stop)
 }
 
 /// Serves one client over standard input and output until the input ends or `stop` is cancelled.

@@ -64,6 +64,13 @@ pub(crate) fn overloaded(is_modern: bool, message: &'static str) -> ErrorData {
     ErrorData::new(ErrorCode(code), message, Some(json!({"retryable": true})))
 }
 
+/// The error for a request whose id is that of another one.
+pub(crate) fn id_in_use() -> ErrorData {
+    let reason = "is that of a request that is still being answered";
+    let data = json!({"field": "id", "reason": reason, "retryable": true});
+    ErrorData::invalid_request("the id is in use", Some(data))
+}
+
 /// One message, or several at once.
 #[derive(Debug)]
 pub(crate) enum Parsed {
@@ -223,15 +230,20 @@ pub(crate) fn classify(
     if let Some(fault) = misshapen(&message) {
         return Err(invalid_params(fault));
     }
-    let params = message.get("params").cloned();
+    // Looked for before the message is used up: parameters can be large, and are not copied.
+    let params = message.get("params");
+    let fault = if is_modern(params) && is_removed(&method) {
+        None
+    } else {
+        unreadable(&method, params)
+    };
     let message: ClientJsonRpcMessage = serde_json::from_value(Value::Object(message))
         .map_err(|error| invalid_params(("params", &format!("cannot be read: {error}"))))?;
     // rmcp takes a method that it knows for one that it does not when it cannot read the
     // parameters.
     if let JsonRpcMessage::Request(request) = &message
         && let ClientRequest::CustomRequest(_) = &request.request
-        && !(is_modern(params.as_ref()) && is_removed(&method))
-        && let Some(fault) = unreadable(&method, params.as_ref())
+        && let Some(fault) = fault
     {
         return Err(invalid_params(fault));
     }
@@ -285,8 +297,8 @@ fn misshapen(message: &Map<String, Value>) -> Option<(&'static str, &'static str
     None
 }
 
-/// What is wrong with the parameters of a method of the protocol that could not be read; `None`
-/// for other methods.
+/// What is wrong with the parameters of a method of the protocol, should they turn out to be
+/// unreadable; `None` for other methods.
 fn unreadable(method: &str, params: Option<&Value>) -> Option<(&'static str, &'static str)> {
     const STRING: &str = "is required and must be a string";
     const OBJECT: &str = "is required and must be an object";

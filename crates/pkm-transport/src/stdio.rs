@@ -24,14 +24,13 @@ use rmcp::{
     },
     transport::Transport,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt},
     sync::mpsc,
     task::JoinSet,
     time,
 };
-use tokio_util::sync::CancellationToken;
 
 use self::{
     in_flight::{BatchKey, InFlight, Serial},
@@ -40,7 +39,7 @@ use self::{
 use crate::{
     Error, StdioOptions,
     call::CallEnd,
-    message::{self, Parsed, Refusal, classify, classify_member, overloaded, parse},
+    message::{self, Parsed, Refusal, classify, classify_member, id_in_use, overloaded, parse},
     tap::{Direction, Tap},
 };
 
@@ -60,8 +59,8 @@ const CHANNEL: &str = "stdio";
 /// Reads lines on a thread of its own and writes answers to `W`.
 pub(crate) struct Lines<W> {
     input: mpsc::Receiver<Line>,
-    /// Members of a batch that the library has not had yet.
-    members: VecDeque<ClientJsonRpcMessage>,
+    /// What the library has not had yet.
+    ahead: VecDeque<ClientJsonRpcMessage>,
     output: Output<W>,
     state: Arc<Mutex<State>>,
     /// Errors on their way to the client.
@@ -132,29 +131,6 @@ fn standard_output() -> io::Result<std::fs::File> {
     Ok(handle.into())
 }
 
-/// Asks the server to stop when the process is asked to.
-pub(crate) fn stop_on_signal(
-    stop: CancellationToken,
-) -> Result<impl Future<Output = ()> + Send, Error> {
-    #[cfg(unix)]
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-        .map_err(|source| Error::System {
-        doing: "listening for SIGTERM",
-        source,
-    })?;
-    Ok(async move {
-        #[cfg(unix)]
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
-        #[cfg(not(unix))]
-        let _ = tokio::signal::ctrl_c().await;
-        tracing::info!("asked to stop");
-        stop.cancel();
-    })
-}
-
 impl<W> Lines<W>
 where
     W: AsyncWrite + Send + Unpin + 'static,
@@ -177,7 +153,7 @@ where
             })?;
         Ok(Self {
             input: receiver,
-            members: VecDeque::new(),
+            ahead: VecDeque::new(),
             output: Output {
                 stream: Arc::new(tokio::sync::Mutex::new(output)),
                 tap: options.tap.clone(),
@@ -224,14 +200,11 @@ where
         }
         match parse(bytes) {
             Ok(Parsed::Blank) => {}
-            Ok(Parsed::One(message)) => match classify(message) {
-                Ok(Some(message)) => match self.admit(message, None) {
-                    Ok(message) => self.members.extend(message),
-                    Err(refusal) => self.refuse(&refusal),
-                },
-                Ok(None) => {}
-                Err(refusal) => self.refuse(&refusal),
-            },
+            Ok(Parsed::One(message)) => {
+                if let Err(refusal) = self.take_message(classify(message), None) {
+                    self.refuse(&refusal);
+                }
+            }
             Ok(Parsed::Batch(members)) if lock(&self.state).takes_batches => {
                 self.take_batch(members);
             }
@@ -243,23 +216,27 @@ where
     fn take_batch(&mut self, members: Vec<Value>) {
         let key = lock(&self.state).in_flight.open_batch();
         for member in members {
-            let admitted = match classify_member(member) {
-                Ok(Some(message)) => self.admit(message, Some(key)),
-                Ok(None) => Ok(None),
-                Err(refusal) => Err(refusal),
-            };
-            match admitted {
-                Ok(message) => self.members.extend(message),
-                Err(refusal) => {
-                    let line = refusal.to_json().to_string();
-                    lock(&self.state).in_flight.refuse_member(key, line);
-                }
+            if let Err(refusal) = self.take_message(classify_member(member), Some(key)) {
+                let line = refusal.to_json().to_string();
+                lock(&self.state).in_flight.refuse_member(key, line);
             }
         }
         let line = lock(&self.state).in_flight.seal_batch(key);
         if let Some(line) = line {
             self.write(line);
         }
+    }
+
+    fn take_message(
+        &mut self,
+        classified: Result<Option<ClientJsonRpcMessage>, Box<Refusal>>,
+        batch: Option<BatchKey>,
+    ) -> Result<(), Box<Refusal>> {
+        if let Some(message) = classified? {
+            let admitted = self.admit(message, batch)?;
+            self.ahead.extend(admitted);
+        }
+        Ok(())
     }
 
     fn end_of(&self, id: RequestId, serial: Serial) -> CallEnd {
@@ -326,12 +303,6 @@ where
     }
 }
 
-pub(crate) fn id_in_use() -> ErrorData {
-    let reason = "is that of a request that is still being answered";
-    let data = json!({"field": "id", "reason": reason, "retryable": true});
-    ErrorData::invalid_request("the id is in use", Some(data))
-}
-
 impl<W> Transport<RoleServer> for Lines<W>
 where
     W: AsyncWrite + Send + Unpin + 'static,
@@ -376,7 +347,7 @@ where
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            if let Some(message) = self.members.pop_front() {
+            if let Some(message) = self.ahead.pop_front() {
                 return Some(message);
             }
             let Some(line) = self.input.recv().await else {
@@ -430,6 +401,8 @@ fn opens(request: &ClientRequest) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+
+    use serde_json::json;
 
     use super::*;
 

@@ -18,7 +18,7 @@ use rmcp::{
     model::{ClientRequest, ErrorData, JsonRpcMessage, ProtocolVersion, RequestId},
     transport::{StreamableHttpServerConfig, StreamableHttpService},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
@@ -32,10 +32,9 @@ use crate::{
     call::CallEnd,
     guarded::Guarded,
     message::{
-        self, Parsed, Refusal, classify, classify_member, is_modern, overloaded, parse,
+        self, Parsed, Refusal, classify, classify_member, id_in_use, is_modern, overloaded, parse,
         parse_error, request_id,
     },
-    stdio::id_in_use,
 };
 
 /// More than a cancellation needs.
@@ -322,14 +321,8 @@ impl<H: ServerHandler + Clone> Front<H> {
     /// What is wrong with the revision that a request of a session names.
     fn revision_fault(&self, headers: &HeaderMap) -> Option<ErrorData> {
         let named = text(headers, REVISION)?;
-        let fault = |reason: String| {
-            let data =
-                json!({"field": "MCP-Protocol-Version", "reason": reason, "retryable": false});
-            Some(ErrorData::invalid_request(
-                format!("`MCP-Protocol-Version` {reason}"),
-                Some(data),
-            ))
-        };
+        let fault =
+            |reason: String| Some(Refusal::invalid(None, "MCP-Protocol-Version", &reason).error);
         if !self.served.iter().any(|served| served.as_str() == named) {
             let served: Vec<_> = self.served.iter().map(ProtocolVersion::as_str).collect();
             return fault(format!("is not served; served are {}", served.join(", ")));

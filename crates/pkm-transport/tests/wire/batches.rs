@@ -3,7 +3,9 @@
 use pkm_transport::{StdioOptions, http::HttpOptions};
 use serde_json::{Value, json};
 
-use crate::support::{Http, LEGACY, answer_of, handshake, lines, meta, on_stdio, sorted};
+use crate::support::{
+    Http, LEGACY, answer_of, cancellation, handshake, lines, meta, on_stdio, sorted,
+};
 
 fn call(id: &Value, name: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": {"ms": 1}}})
@@ -76,8 +78,7 @@ async fn a_batch_that_asks_nothing_is_not_answered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_member_does_not_hold_up_the_others() {
     let slow = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "wait", "arguments": {"ms": 60_000}}});
-    let cancel =
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    let cancel = cancellation(2);
     let mut input = lines(&handshake("2025-03-26"));
     input.extend(lines(&[json!([call(&json!(1), "echo"), slow]), cancel]));
     let said = on_stdio(&input, StdioOptions::default()).await;

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
 use crate::support::{
-    Http, MODERN, Probe, Stdio, answer_of, handshake, lines, meta, on_stdio, read_reply,
+    Http, MODERN, Probe, Stdio, answer_of, cancellation, handshake, lines, meta, on_stdio,
+    read_reply,
 };
 
 fn wait(id: i64, ms: u64) -> Value {
@@ -75,8 +76,7 @@ async fn an_id_in_flight_is_refused_and_the_first_gets_its_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_request_is_not_answered_and_the_next_one_is() {
-    let cancel =
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    let cancel = cancellation(7);
     let probe = Probe::default();
     let mut server = Stdio::start(probe.clone(), StdioOptions::default());
     server.send(&lines(&handshake("2025-11-25"))).await;
@@ -116,8 +116,7 @@ async fn a_cancelled_request_is_not_answered_and_the_next_one_is() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_that_was_cancelled_is_in_use_until_its_call_has_ended() {
-    let cancel =
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    let cancel = cancellation(7);
     for _ in 0..10 {
         let mut input = lines(&handshake("2025-11-25"));
         // All in one write: the second call must not get what the first one came to.
@@ -193,11 +192,11 @@ async fn an_id_stays_in_use_while_its_call_goes_on_without_its_client() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_before_the_handshake_does_not_end_the_server() {
     let early = [
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+        cancellation(1),
         json!({"jsonrpc": "2.0", "method": "notifications/unknown"}),
         json!({"jsonrpc": "2.0", "id": 9, "result": {}}),
         json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta()}}),
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+        cancellation(1),
         json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}),
         json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list"}),
     ];
@@ -419,8 +418,7 @@ async fn the_cap_counts_calls_and_not_connections() {
         (vec![(json!(8), -32_000)], 429)
     );
     // A cancellation gets through, and makes room.
-    let cancel =
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 11}});
+    let cancel = cancellation(11);
     let reply = server.post(&session, cancel.to_string().as_bytes()).await;
     assert_eq!(reply.status, 202);
     let mut last = 429;

@@ -151,6 +151,11 @@ pub(crate) fn handshake(revision: &str) -> Vec<Value> {
     ]
 }
 
+/// The message that calls a request off.
+pub(crate) fn cancellation(id: i64) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+}
+
 /// What each request of the revision without sessions brings along.
 pub(crate) fn meta() -> Value {
     json!({
