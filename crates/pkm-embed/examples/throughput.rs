@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if kernels.is_empty() || kernels.contains(&kernel.to_string()) {
             let options = EncoderOptions {
                 device: DeviceChoice::Cpu,
+                precision: kernel.precision(),
                 kernel: Some(kernel),
                 threads: Some(NonZeroUsize::MIN),
             };
@@ -41,6 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some((_, any)) = encoders.first() else {
         return Err("no such kernel".into());
     };
+    let mut gauge = 0.0_f64;
     let lengths = [(32, 32), (128, 128), (256, 256), (512, 512), (8, 320)];
     for (shortest, longest) in lengths {
         let texts = texts(any, shortest, longest);
@@ -48,6 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut best = vec![0.0_f64; encoders.len()];
         for _ in 0..ROUNDS {
             for ((_, encoder), best) in encoders.iter().zip(&mut best) {
+                gauge = gauge.max(encoders[0].0.product_flops(Duration::from_millis(5)));
                 let start = processor_time();
                 let n_tokens = encoder.embed(&texts, Role::Passage)?.n_tokens;
                 let rate = n_tokens as f64 / (processor_time() - start).as_secs_f64();
@@ -62,7 +65,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for rate in best {
             write!(out, "{rate:>10.0}")?;
         }
-        writeln!(out)?;
+        writeln!(out, "   product {:.0} GFLOP/s", gauge / 1e9)?;
     }
     let mut best = vec![Duration::MAX; encoders.len()];
     for _ in 0..ROUNDS {

@@ -6,10 +6,14 @@
 
 mod tensors;
 
+use std::ops::Range;
+
 use candle_core::{Device, Result, bail};
 use serde::Deserialize;
 
-use crate::cpu;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use crate::bf16;
+use crate::cpu::{self, Pass};
 use crate::error::Error;
 use crate::kernels::Kernel;
 use crate::manifest::{Architecture, Pooling};
@@ -53,7 +57,7 @@ pub(crate) struct Bert {
 }
 
 enum Layers {
-    Cpu(cpu::Layers),
+    Cpu(Box<dyn Pass>),
     Device(tensors::Layers),
 }
 
@@ -109,12 +113,20 @@ impl Bert {
         let norm = reader.norm("embeddings.LayerNorm")?;
         let names = (0..config.num_hidden_layers).map(|layer| format!("encoder.layer.{layer}"));
         let layers = match runner {
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Runner::Cpu(Kernel::Amx) => {
+                let mut layers = bf16::Layers::new(norm, n_heads, h);
+                for name in names {
+                    layers.push(reader.layer(&name)?);
+                }
+                Layers::Cpu(Box::new(layers))
+            }
             Runner::Cpu(kernel) => {
                 let mut layers = cpu::Layers::new(*kernel, norm, n_heads, h);
                 for name in names {
                     layers.push(reader.layer(&name)?);
                 }
-                Layers::Cpu(layers)
+                Layers::Cpu(Box::new(layers))
             }
             Runner::Device(device) => {
                 let failed = |error: candle_core::Error| Error::Device {
@@ -152,20 +164,22 @@ impl Bert {
         let lengths: Vec<usize> = texts.iter().map(|ids| ids.len()).collect();
         match &self.layers {
             Layers::Cpu(layers) => {
-                let mut x = vec![0.0; lengths.iter().sum::<usize>() * self.width];
-                let mut rest = &mut x[..];
-                for ids in texts {
-                    let (text, left) = rest.split_at_mut(ids.len() * self.width);
-                    self.embed(ids, text)?;
-                    rest = left;
-                }
-                layers.forward(&mut x, &lengths);
-                let mut rest = &x[..];
-                let pooled = lengths.iter().map(|length| {
-                    let (text, left) = rest.split_at(length * self.width);
-                    rest = left;
-                    self.pool(text)
+                let h = self.width;
+                let mut end = 0;
+                let rows = lengths.iter().map(|length| {
+                    let start = layers.first_row(end);
+                    end = start + length;
+                    start..end
                 });
+                let rows: Vec<Range<usize>> = rows.collect();
+                let mut x = vec![0.0; layers.n_rows(end) * h];
+                for (ids, rows) in texts.iter().zip(&rows) {
+                    self.embed(ids, &mut x[rows.start * h..rows.end * h])?;
+                }
+                layers.forward(&mut x, &rows);
+                let pooled = rows
+                    .iter()
+                    .map(|rows| self.pool(&x[rows.start * h..rows.end * h]));
                 Ok(pooled.collect())
             }
             Layers::Device(layers) => {

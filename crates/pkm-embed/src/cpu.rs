@@ -1,10 +1,34 @@
 //! The forward pass on a CPU, on plain slices: texts one after another without padding, every
 //! matrix packed once, and what is not a matrix product one pass each, in place.
 
+use std::ops::Range;
 use std::sync::Mutex;
 
 use crate::bert::{LayerWeights, NormWeights};
 use crate::kernels::{self, Affine, Aligned, Kernel, Linear, Then};
+
+/// The layers of a model on a CPU.
+pub(crate) trait Pass: Send + Sync {
+    /// The instructions that run it.
+    fn kernel(&self) -> Kernel;
+
+    /// Floating-point operations of the linear layers for one token.
+    fn flops_per_token(&self) -> usize;
+
+    /// Where a text may begin that comes after so many rows.
+    fn first_row(&self, after: usize) -> usize {
+        after
+    }
+
+    /// How many rows there must be for so many that are used.
+    fn n_rows(&self, used: usize) -> usize {
+        used
+    }
+
+    /// Turns `x`, `[n_rows, width]`, which holds the sums of word and position vectors in the
+    /// rows of each text and zeros in all others, into what the last layer gives.
+    fn forward(&self, x: &mut [f32], texts: &[Range<usize>]);
+}
 
 /// The layers of a model, packed for one kernel.
 pub(crate) struct Layers {
@@ -67,12 +91,42 @@ impl Layers {
         });
     }
 
-    pub(crate) fn kernel(&self) -> Kernel {
+    fn layer(
+        &self,
+        layer: &Layer,
+        x: &mut [f32],
+        texts: &[Range<usize>],
+        workspace: &mut Workspace,
+    ) {
+        let h = self.width;
+        let n_tokens = x.len() / h;
+        let qkv = workspace.query_key_value.first(n_tokens * 3 * h);
+        let context = workspace.context.first(n_tokens * h);
+        layer.query_key_value.apply(x, Then::Store, qkv);
+        for text in texts {
+            kernels::attention(
+                self.kernel,
+                &qkv[text.start * 3 * h..text.end * 3 * h],
+                [h, self.n_heads],
+                &mut context[text.start * h..text.end * h],
+                &mut workspace.attention,
+            );
+        }
+        layer.attention_output.apply(context, Then::Add, x);
+        kernels::norm(self.kernel, x, layer.attention_norm.affine());
+        let up = workspace.up.first(n_tokens * layer.up.n_out());
+        layer.up.apply(x, Then::Gelu, up);
+        layer.down.apply(up, Then::Add, x);
+        kernels::norm(self.kernel, x, layer.output_norm.affine());
+    }
+}
+
+impl Pass for Layers {
+    fn kernel(&self) -> Kernel {
         self.kernel
     }
 
-    /// Floating-point operations of the linear layers for one token.
-    pub(crate) fn flops_per_token(&self) -> usize {
+    fn flops_per_token(&self) -> usize {
         let linear = |layer: &Layer| {
             [
                 &layer.query_key_value,
@@ -87,49 +141,21 @@ impl Layers {
         self.layers.iter().map(linear).sum()
     }
 
-    /// Turns the sums of word and position vectors, `[n_tokens, width]` of texts with the given
-    /// `lengths`, into what the last layer gives.
-    pub(crate) fn forward(&self, x: &mut [f32], lengths: &[usize]) {
+    fn forward(&self, x: &mut [f32], texts: &[Range<usize>]) {
         let workspace = self.workspaces.lock().map(|mut free| free.pop());
         let mut workspace = workspace.ok().flatten().unwrap_or_default();
         kernels::norm(self.kernel, x, self.embedding_norm.affine());
         for layer in &self.layers {
-            self.layer(layer, x, lengths, &mut workspace);
+            self.layer(layer, x, texts, &mut workspace);
         }
         if let Ok(mut free) = self.workspaces.lock() {
             free.push(workspace);
         }
     }
-
-    fn layer(&self, layer: &Layer, x: &mut [f32], lengths: &[usize], workspace: &mut Workspace) {
-        let h = self.width;
-        let n_tokens = x.len() / h;
-        let qkv = workspace.query_key_value.first(n_tokens * 3 * h);
-        let context = workspace.context.first(n_tokens * h);
-        layer.query_key_value.apply(x, Then::Store, qkv);
-        let mut start = 0;
-        for length in lengths {
-            let end = start + length;
-            kernels::attention(
-                self.kernel,
-                &qkv[start * 3 * h..end * 3 * h],
-                [h, self.n_heads],
-                &mut context[start * h..end * h],
-                &mut workspace.attention,
-            );
-            start = end;
-        }
-        layer.attention_output.apply(context, Then::Add, x);
-        kernels::norm(self.kernel, x, layer.attention_norm.affine());
-        let up = workspace.up.first(n_tokens * layer.up.n_out());
-        layer.up.apply(x, Then::Gelu, up);
-        layer.down.apply(up, Then::Add, x);
-        kernels::norm(self.kernel, x, layer.output_norm.affine());
-    }
 }
 
 impl NormWeights {
-    fn affine(&self) -> Affine<'_> {
+    pub(crate) fn affine(&self) -> Affine<'_> {
         Affine {
             scale: &self.scale,
             shift: &self.shift,

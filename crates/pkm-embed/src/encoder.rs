@@ -2,9 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sha2::{Digest, Sha256};
@@ -12,25 +10,35 @@ use tokenizers::{ModelWrapper, Tokenizer};
 
 use crate::bert::{Bert, Config, Runner};
 use crate::error::{Damage, Error};
-use crate::kernels::Kernel;
+use crate::kernels::{Kernel, Precision};
 use crate::manifest::{Architecture, Manifest, Pooling, Prefixes};
 use crate::weights::WeightFile;
 use crate::{DeviceChoice, Embedded, Embedder, ModelCard, Role};
 use crate::{checksum, device, folder, text, vector};
 
-/// Most tokens, padding included, that go through the model at once on a CPU. Fewer read the
-/// weights from memory more often (128: a tenth slower with all-MiniLM-L6-v2), more gain nothing
-/// and leave less to share out among the cores.
-const CPU_BATCH_TOKENS: usize = 512;
+/// Most tokens that go through the model at once on a CPU: fewer read the weights from memory more
+/// often (128: a tenth slower with all-MiniLM-L6-v2), and with more, what lies between two layers
+/// no longer fits into the second-level cache.
+const CPU_BATCH_TOKENS: usize = 256;
+/// Not to be cut smaller for the sake of an idle core.
+const MIN_BATCH_TOKENS: usize = 64;
+/// Text that takes longer to tokenize than a thread to start.
+const MIN_PARALLEL_BYTES: usize = 4_096;
 /// The same on a GPU, where only large batches keep it busy.
 const GPU_BATCH_TOKENS: usize = 16_384;
+
+/// Widths of a model that runs on [`Kernel::Amx`] are multiples of this.
+const AMX_BLOCK: usize = 32;
 
 /// How to run a model.
 #[derive(Debug, Clone, Default)]
 pub struct EncoderOptions {
     /// Where.
     pub device: DeviceChoice,
-    /// With which instructions, on a CPU; none for the fastest that it has.
+    /// How exactly.
+    pub precision: Precision,
+    /// With which instructions, on a CPU, whatever `precision` says; none for the fastest that
+    /// there are for it.
     pub kernel: Option<Kernel>,
     /// On how many cores, of a CPU; none for all that the process may use.
     pub threads: Option<NonZeroUsize>,
@@ -73,15 +81,13 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// As [`Encoder::load`]; and [`Error::Kernel`] for a kernel that this processor cannot run.
+    /// As [`Encoder::load`]; and [`Error::Kernel`] or [`Error::Precision`] for what this processor
+    /// or this model cannot run.
     pub fn load_with(
         manifest: &Manifest,
         folder: &Path,
         options: &EncoderOptions,
     ) -> Result<Encoder, Error> {
-        if let Some(kernel) = options.kernel.filter(|kernel| !kernel.is_usable()) {
-            return Err(Error::Kernel { kernel });
-        }
         let device = options.device.open()?;
         let checksums = folder::check_files(manifest, folder)?;
         let config = read_config(manifest, folder)?;
@@ -93,7 +99,7 @@ impl Encoder {
             ..
         } = *manifest;
         let runner = if device.is_cpu() {
-            Runner::Cpu(options.kernel.unwrap_or_else(Kernel::best))
+            Runner::Cpu(choose_kernel(options, &config)?)
         } else {
             Runner::Device(&device)
         };
@@ -105,6 +111,10 @@ impl Encoder {
                 dim: manifest.dimension,
                 window: manifest.window,
                 device: device::name(&device),
+                precision: match &runner {
+                    Runner::Cpu(kernel) => kernel.precision(),
+                    Runner::Device(_) => Precision::F32,
+                },
                 languages: manifest.languages.clone(),
             },
             prefixes: manifest.prefixes.clone(),
@@ -173,41 +183,17 @@ impl Encoder {
         }
     }
 
-    /// Runs `batches`, indices into `texts`, and hands each result to `accept`.
-    fn run(&self, batches: &[&[usize]], texts: &[Vec<u32>]) -> Result<Vec<Vec<f32>>, Error> {
-        let vectors = Mutex::new(vec![Vec::new(); texts.len()]);
-        let failure = Mutex::new(None);
-        let next = AtomicUsize::new(0);
-        let step = || {
-            let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                return ControlFlow::Break(());
-            };
-            let ids: Vec<&[u32]> = batch.iter().map(|text| &texts[*text][..]).collect();
-            match self.bert.forward(&ids) {
-                Ok(found) => {
-                    let mut vectors = vectors.lock().expect("no thread panics holding it");
-                    for (text, vector) in batch.iter().zip(found) {
-                        vectors[*text] = vector;
-                    }
-                    ControlFlow::Continue(())
-                }
-                Err(error) => {
-                    *failure.lock().expect("no thread panics holding it") = Some(error);
-                    next.store(batches.len(), Ordering::Relaxed);
-                    ControlFlow::Break(())
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..self.n_threads.min(batches.len()) {
-                scope.spawn(|| while step().is_continue() {});
-            }
-            while step().is_continue() {}
-        });
-        match failure.into_inner().expect("no thread panics holding it") {
-            Some(error) => Err(self.failed(texts.len(), error)),
-            None => Ok(vectors.into_inner().expect("no thread panics holding it")),
+    /// Token ids as [`Encoder::tokenize`] gives them, cut to the window; and whether they were
+    /// longer.
+    fn tokenize_cut(&self, text: &str, role: Role) -> Result<(Vec<u32>, bool), Error> {
+        let (mut ids, n_last) = self.tokenize(text, role)?;
+        let is_long = ids.len() > self.card.window;
+        if is_long {
+            let last = ids.split_off(ids.len() - n_last);
+            ids.truncate(self.card.window - n_last);
+            ids.extend(last);
         }
+        Ok((ids, is_long))
     }
 }
 
@@ -224,22 +210,37 @@ impl Embedder for Encoder {
     }
 
     fn embed(&self, texts: &[&str], role: Role) -> Result<Embedded, Error> {
-        let mut n_cut = 0;
-        let mut tokens = Vec::with_capacity(texts.len());
-        for text in texts {
-            let (mut ids, n_last) = self.tokenize(text, role)?;
-            if ids.len() > self.card.window {
-                n_cut += 1;
-                let last = ids.split_off(ids.len() - n_last);
-                ids.truncate(self.card.window - n_last);
-                ids.extend(last);
-            }
-            tokens.push(ids);
-        }
+        let n_bytes = texts.iter().map(|text| text.len()).sum::<usize>();
+        let n_threads = if n_bytes < MIN_PARALLEL_BYTES {
+            1
+        } else {
+            self.n_threads
+        };
+        let tokenized = in_parallel(n_threads, texts.len(), |i| {
+            self.tokenize_cut(texts[i], role)
+        })?;
+        let n_cut = tokenized.iter().filter(|(_, is_cut)| *is_cut).count();
+        let tokens: Vec<Vec<u32>> = tokenized.into_iter().map(|(ids, _)| ids).collect();
+        let n_tokens = tokens.iter().map(Vec::len).sum::<usize>();
         let mut order: Vec<usize> = (0..texts.len()).collect();
         order.sort_by_key(|text| tokens[*text].len());
-        let batches = batches(&order, &tokens, self.batch_tokens);
-        let mut vectors = self.run(&batches, &tokens)?;
+        let fair_share = n_tokens.div_ceil(self.n_threads).max(MIN_BATCH_TOKENS);
+        let budget = self.batch_tokens.min(fair_share);
+        let batches = batches(&order, &tokens, budget);
+        let found = in_parallel(self.n_threads, batches.len(), |i| {
+            let ids: Vec<&[u32]> = batches[i].iter().map(|text| &tokens[*text][..]).collect();
+            let found = self.bert.forward(&ids);
+            found.map_err(|error| self.failed(ids.len(), error))
+        })?;
+        let mut vectors = vec![Vec::new(); texts.len()];
+        for (text, vector) in batches
+            .iter()
+            .copied()
+            .flatten()
+            .zip(found.into_iter().flatten())
+        {
+            vectors[*text] = vector;
+        }
         for found in &mut vectors {
             vector::normalize(found);
             vector::check(found, self.card.dim).map_err(|fault| Error::BadVector {
@@ -250,7 +251,7 @@ impl Embedder for Encoder {
         Ok(Embedded {
             vectors,
             n_cut,
-            n_tokens: tokens.iter().map(Vec::len).sum(),
+            n_tokens,
         })
     }
 }
@@ -263,13 +264,52 @@ impl fmt::Debug for Encoder {
     }
 }
 
+/// What `job` gives for 0 to `n_jobs`, in order, worked off by this thread and as many others as
+/// make `n_threads`; or the first failure, after which no more are begun.
+fn in_parallel<T: Send>(
+    n_threads: usize,
+    n_jobs: usize,
+    job: impl Fn(usize) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= n_jobs {
+                return Ok(done);
+            }
+            match job(i) {
+                Ok(result) => done.push((i, result)),
+                Err(error) => {
+                    next.store(n_jobs, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+    };
+    let mut done = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..n_threads.min(n_jobs))
+            .map(|_| scope.spawn(work))
+            .collect();
+        let mut done = work()?;
+        for other in others {
+            let joined = other.join();
+            done.extend(joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(done)
+    })?;
+    done.sort_unstable_by_key(|(i, _)| *i);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
 /// Cuts `order`, indices into `tokens` from the shortest text to the longest, into batches of
-/// at most `budget` tokens with their padding, or of one text.
+/// at most `budget` tokens, or of one text, the longest first. The longest text counts for all:
+/// on a GPU they are padded to it, elsewhere the others are nearly as long.
 fn batches<'a>(order: &'a [usize], tokens: &[Vec<u32>], budget: usize) -> Vec<&'a [usize]> {
     let mut batches = Vec::new();
     let mut start = 0;
     for (end, text) in order.iter().enumerate() {
-        // The text at hand is the longest so far, so all would be padded to its length.
         if end > start && (end - start + 1) * tokens[*text].len() > budget {
             batches.push(&order[start..end]);
             start = end;
@@ -278,9 +318,34 @@ fn batches<'a>(order: &'a [usize], tokens: &[Vec<u32>], budget: usize) -> Vec<&'
     if start < order.len() {
         batches.push(&order[start..]);
     }
-    // The longest first: no lane is left with a long one when the others are done.
+    // No thread is left with a long one when the others are done.
     batches.reverse();
     batches
+}
+
+/// The instructions that the layers of a model run on.
+fn choose_kernel(options: &EncoderOptions, config: &Config) -> Result<Kernel, Error> {
+    let in_blocks = |size: usize| size.is_multiple_of(AMX_BLOCK);
+    let fits = in_blocks(config.hidden_size) && in_blocks(config.intermediate_size);
+    if let Some(kernel) = options.kernel {
+        return if kernel.is_usable() && (fits || kernel != Kernel::Amx) {
+            Ok(kernel)
+        } else {
+            Err(Error::Kernel { kernel })
+        };
+    }
+    let refused = |reason| Error::Precision {
+        precision: options.precision,
+        reason,
+    };
+    match options.precision {
+        Precision::Bf16 if !fits => {
+            return Err(refused("the model's widths are no multiples of 32"));
+        }
+        Precision::Auto if !fits => Kernel::best(Precision::F32),
+        precision => Kernel::best(precision),
+    }
+    .ok_or_else(|| refused("it takes a processor with AMX, and Linux"))
 }
 
 fn read_config(manifest: &Manifest, folder: &Path) -> Result<Config, Error> {

@@ -63,6 +63,14 @@ pub enum Error {
         /// The kernel asked for.
         kernel: crate::Kernel,
     },
+    /// No kernel runs the model with the precision asked for.
+    #[error("`{precision}` cannot be had here: {reason}; hint: use `auto` or `f32`")]
+    Precision {
+        /// The precision asked for.
+        precision: crate::Precision,
+        /// What is missing.
+        reason: &'static str,
+    },
     /// A device that this build could drive does not start.
     #[error("device `{device}` cannot be used")]
     Device {

@@ -6,6 +6,8 @@
 //! Candle, tokenizers, devices, pooling, prefixes and batching stay inside this crate.
 
 mod bert;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod bf16;
 mod checksum;
 mod cpu;
 mod device;
@@ -27,7 +29,7 @@ pub use error::{Damage, Error, ManifestFault, VectorFault};
 pub use folder::{ModelFolder, ModelState};
 #[cfg(any(test, feature = "hash-embedder"))]
 pub use hash_embedder::HashEmbedder;
-pub use kernels::Kernel;
+pub use kernels::{Kernel, Precision};
 pub use manifest::{Architecture, Manifest, ModelFile, Pooling, Prefixes, Source, Wheel};
 pub use pull::{PullOptions, PullProgress};
 
@@ -54,6 +56,9 @@ pub struct ModelCard {
     pub window: usize,
     /// Where it runs: `cpu`, `cuda:0`, `metal:0`.
     pub device: String,
+    /// What it computes in, never `Auto`. Not part of the fingerprint: the vectors of one text lie
+    /// closer together than a cosine of 0.999.
+    pub precision: Precision,
     /// Languages it was trained for, as BCP 47 tags, or `multilingual`.
     pub languages: Vec<String>,
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use pkm_embed::Precision;
+
 use crate::{Engine, Error, Job, ModelState};
 
 /// How many jobs a status names.
@@ -43,6 +45,8 @@ pub struct ModelStatus {
     pub dim: Option<usize>,
     /// What it runs on.
     pub device: Option<String>,
+    /// What it computes in.
+    pub precision: Option<Precision>,
     /// Whether it can be used.
     pub state: ModelState,
 }
@@ -95,6 +99,7 @@ impl Engine {
                 name: self.model().name().to_owned(),
                 fingerprint,
                 dim: card.as_ref().map(|card| card.dim),
+                precision: card.as_ref().map(|card| card.precision),
                 device: card.map(|card| card.device),
                 state: self.model().state(),
             },

@@ -207,6 +207,7 @@ pub(crate) fn status(status: &Status, note: Option<&str>) -> Value {
             "fingerprint": status.model.fingerprint,
             "dim": status.model.dim,
             "device": status.model.device,
+            "precision": status.model.precision.map(|precision| precision.to_string()),
             "state": state,
             "reason": reason,
             "note": note,

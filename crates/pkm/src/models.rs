@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use pkm_embed::{DeviceChoice, Embedder, Encoder, Manifest, ModelFolder, ModelState, Source};
+use pkm_embed::{
+    DeviceChoice, Embedder, Encoder, EncoderOptions, Manifest, ModelFolder, ModelState, Precision,
+    Source,
+};
 use pkm_engine::ModelSource;
 
 use crate::config::Config;
@@ -79,7 +82,7 @@ pub(crate) fn source(config: &Config) -> Result<ModelSource> {
     let manifest = choose(config)?.manifest;
     let folder = folder(config);
     let name = manifest.name.clone();
-    let device = device(&config.device.value)?;
+    let options = options(config)?;
     let reason = match folder.state(manifest) {
         ModelState::Installed => None,
         ModelState::Missing => Some(format!(
@@ -92,7 +95,8 @@ pub(crate) fn source(config: &Config) -> Result<ModelSource> {
         None => ModelSource::Load {
             name,
             load: Box::new(move || {
-                let encoder = Encoder::load(manifest, &folder.path(manifest), device)?;
+                let path = folder.path(manifest);
+                let encoder = Encoder::load_with(manifest, &path, &options)?;
                 Ok(Arc::new(encoder) as Arc<dyn Embedder>)
             }),
         },
@@ -122,8 +126,29 @@ pub(crate) fn how_to_get(manifest: &Manifest, root: &Path) -> String {
     )
 }
 
+/// How the model is to be run.
+pub(crate) fn options(config: &Config) -> Result<EncoderOptions, Failure> {
+    Ok(EncoderOptions {
+        device: device(&config.device.value)?,
+        precision: precision(&config.precision.value)?,
+        kernel: None,
+        threads: config.threads.value,
+    })
+}
+
+fn precision(text: &str) -> Result<Precision, Failure> {
+    let all = [Precision::Auto, Precision::F32, Precision::Bf16];
+    let found = all
+        .into_iter()
+        .find(|precision| precision.to_string() == text);
+    found.ok_or_else(|| {
+        Failure::usage(format!("there is no precision `{text}`"))
+            .hint("use `auto`, `f32` or `bf16`")
+    })
+}
+
 /// `auto`, `cpu`, `cuda`, `cuda:N`, `metal`, `metal:N`.
-pub(crate) fn device(text: &str) -> Result<DeviceChoice, Failure> {
+fn device(text: &str) -> Result<DeviceChoice, Failure> {
     let (kind, ordinal) = match text.split_once(':') {
         Some((kind, ordinal)) => (kind, ordinal.parse().ok()),
         None => (text, Some(0)),
@@ -153,6 +178,15 @@ mod tests {
         check("metal:1", DeviceChoice::Metal(1));
         for text in ["", "gpu", "cpu:1", "auto:0", "cuda:", "cuda:x", "cuda:-1"] {
             assert!(super::device(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn precisions_are_read_by_name() {
+        assert_eq!(super::precision("bf16").unwrap(), Precision::Bf16);
+        assert_eq!(super::precision("auto").unwrap(), Precision::Auto);
+        for text in ["", "fp32", "int8", "F32"] {
+            assert!(super::precision(text).is_err(), "{text}");
         }
     }
 

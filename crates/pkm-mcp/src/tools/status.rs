@@ -45,6 +45,8 @@ struct ModelAnswer {
     dim: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    precision: Option<String>,
     state: ModelWord,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -147,6 +149,7 @@ pub(crate) fn status(engine: &Engine) -> Result<StatusAnswer, Fault> {
             fingerprint: model.fingerprint,
             dim: model.dim,
             device: model.device,
+            precision: model.precision.map(|precision| precision.to_string()),
             state,
             reason,
         },

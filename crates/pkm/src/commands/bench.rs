@@ -54,9 +54,6 @@ struct Embed {
     /// How long to measure each length
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// How many cores to use; without it, one and then all
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
     /// What an earlier run printed with `--json`, to compare with
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
@@ -82,9 +79,10 @@ fn embed(args: &Embed, config: &Config, out: &mut Out) -> Result<()> {
     }
     let before = args.compare.as_deref().map(read_report).transpose()?;
     let time = Duration::from_secs(args.seconds);
-    let device = models::device(&config.device.value)?;
+    let options = models::options(config)?;
     let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let mut counts = args
+    // One core and then all, where nobody chose.
+    let mut counts = options
         .threads
         .map_or_else(|| vec![NonZeroUsize::MIN, all], |n| vec![n]);
     counts.dedup();
@@ -92,9 +90,8 @@ fn embed(args: &Embed, config: &Config, out: &mut Out) -> Result<()> {
     for threads in counts {
         let started = Instant::now();
         let options = EncoderOptions {
-            device,
             threads: Some(threads),
-            kernel: None,
+            ..options.clone()
         };
         let encoder = Encoder::load_with(manifest, &folder.path(manifest), &options)?;
         runs.push(Run::measure(&encoder, started.elapsed(), time)?);
@@ -119,6 +116,7 @@ struct Run {
     threads: usize,
     fingerprint: String,
     device: String,
+    precision: String,
     kernel: Option<String>,
     loaded: Duration,
     /// One question at a time.
@@ -192,6 +190,7 @@ impl Run {
             threads: encoder.n_threads(),
             fingerprint: card.fingerprint.clone(),
             device: card.device.clone(),
+            precision: card.precision.to_string(),
             kernel: kernel.map(|(kernel, _)| kernel.to_string()),
             loaded,
             queries,
@@ -209,6 +208,7 @@ impl Run {
             "threads": self.threads,
             "fingerprint": self.fingerprint,
             "device": self.device,
+            "precision": self.precision,
             "kernel": self.kernel,
             "load_seconds": self.loaded.as_secs_f64(),
             "query_ms": {"p50": millis(50), "p95": millis(95), "p99": millis(99)},
@@ -271,9 +271,10 @@ fn show(report: &Value, out: &mut Out) -> Result<()> {
     for run in report["runs"].as_array().into_iter().flatten() {
         let query = &run["query_ms"];
         out.line(format!(
-            "\n{} {}, {}: loaded in {} s; one question p50 {} p95 {} p99 {} ms{}",
+            "\n{} {} {}, {}: loaded in {} s; one question p50 {} p95 {} p99 {} ms{}",
             text(&run["device"]),
             text(&run["kernel"]),
+            text(&run["precision"]),
             count(run["threads"].as_u64().map_or(0, |n| n as usize)),
             number(&run["load_seconds"], 2),
             number(&query["p50"], 1),
@@ -332,6 +333,7 @@ fn cpu_features() -> Vec<&'static str> {
         add("avx512vnni", std::is_x86_feature_detected!("avx512vnni"));
         add("avx512bf16", std::is_x86_feature_detected!("avx512bf16"));
         add("avx512fp16", std::is_x86_feature_detected!("avx512fp16"));
+        add("amx", pkm_embed::Kernel::Amx.is_usable());
     }
     #[cfg(target_arch = "aarch64")]
     features.push("neon");

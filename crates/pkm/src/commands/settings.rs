@@ -38,6 +38,10 @@ pub(crate) fn run(args: &Settings, config: &Config, out: &mut Out) -> Result<()>
         row("models", &config.models, |path| path.display().to_string()),
         row("hub", &config.hub, String::clone),
         row("device", &config.device, String::clone),
+        row("precision", &config.precision, String::clone),
+        row("threads", &config.threads, |threads| {
+            threads.map_or_else(|| "all".to_owned(), |threads| threads.to_string())
+        }),
         row("log", &config.log, String::clone),
         row("trash_days", &config.trash_days, u32::to_string),
         row("connector_tools", &config.connector_tools, bool::to_string),

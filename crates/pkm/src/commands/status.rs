@@ -41,8 +41,11 @@ fn print(status: &EngineStatus, note: Option<&str>, out: &mut Out) -> Result<()>
     let state = match &model.state {
         ModelState::Loading => "loading".to_owned(),
         ModelState::Ready => format!(
-            "ready on {}, {} dimensions, fingerprint {}",
+            "ready on {} in {}, {} dimensions, fingerprint {}",
             model.device.as_deref().unwrap_or("?"),
+            model
+                .precision
+                .map_or_else(|| "?".to_owned(), |precision| precision.to_string()),
             model.dim.unwrap_or_default(),
             model.fingerprint.as_deref().unwrap_or("?")
         ),

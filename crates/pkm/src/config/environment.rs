@@ -1,6 +1,7 @@
 //! The one place that reads the environment.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use crate::report::Failure;
@@ -19,6 +20,8 @@ pub(crate) struct Environment {
     pub(crate) pkm_models: Option<PathBuf>,
     pub(crate) pkm_model: Option<OsString>,
     pub(crate) pkm_device: Option<OsString>,
+    pub(crate) pkm_precision: Option<OsString>,
+    pub(crate) pkm_threads: Option<OsString>,
     pub(crate) pkm_log: Option<OsString>,
     pub(crate) pkm_connector_tools: Option<OsString>,
     /// The variable that the hub's own tools read.
@@ -41,6 +44,8 @@ impl Environment {
             pkm_models: path("PKM_MODELS"),
             pkm_model: variable("PKM_MODEL"),
             pkm_device: variable("PKM_DEVICE"),
+            pkm_precision: variable("PKM_PRECISION"),
+            pkm_threads: variable("PKM_THREADS"),
             pkm_log: variable("PKM_LOG"),
             pkm_connector_tools: variable("PKM_CONNECTOR_TOOLS"),
             hf_endpoint: variable("HF_ENDPOINT"),
@@ -85,4 +90,16 @@ pub(super) fn switch(name: &str, value: Option<&OsString>) -> Result<Option<bool
             "the environment variable `{name}` is `{text}`; it must be `true` or `false`"
         ))),
     }
+}
+
+/// A variable that counts.
+pub(super) fn count(name: &str, value: Option<&OsString>) -> Result<Option<NonZeroUsize>, Failure> {
+    let Some(text) = utf8(name, value)? else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_| {
+        Failure::usage(format!(
+            "the environment variable `{name}` is `{text}`; it must be a number from 1 on"
+        ))
+    })
 }

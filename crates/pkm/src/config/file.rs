@@ -1,6 +1,7 @@
 //! The config file.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -16,6 +17,8 @@ pub(super) struct File {
     pub(super) models: Option<PathBuf>,
     pub(super) hub: Option<String>,
     pub(super) device: Option<String>,
+    pub(super) precision: Option<String>,
+    pub(super) threads: Option<NonZeroUsize>,
     pub(super) log: Option<String>,
     pub(super) trash_days: Option<u32>,
     pub(super) connector_tools: Option<bool>,

@@ -7,6 +7,7 @@ mod paths;
 
 use std::ffi::OsString;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -37,6 +38,12 @@ pub(crate) struct Flags {
     /// Where the model runs: `auto`, `cpu`, `cuda`, `cuda:N`, `metal` or `metal:N` [env: PKM_DEVICE]
     #[arg(long, global = true)]
     device: Option<String>,
+    /// How exactly the model computes: `auto`, `f32` or `bf16` [env: PKM_PRECISION]
+    #[arg(long, global = true)]
+    precision: Option<String>,
+    /// Cores that embedding may use; all that there are if not given [env: PKM_THREADS]
+    #[arg(long, global = true, value_name = "N")]
+    threads: Option<NonZeroUsize>,
     /// What is logged to stderr: a level, or a filter such as `pkm_engine=debug` [env: PKM_LOG]
     #[arg(long, global = true, value_name = "FILTER")]
     log: Option<String>,
@@ -52,6 +59,9 @@ pub(crate) struct Config {
     /// Address that models are fetched from.
     pub(crate) hub: Setting<String>,
     pub(crate) device: Setting<String>,
+    pub(crate) precision: Setting<String>,
+    /// `None` for all cores.
+    pub(crate) threads: Setting<Option<NonZeroUsize>>,
     pub(crate) log: Setting<String>,
     pub(crate) trash_days: Setting<u32>,
     /// Whether `search` and `fetch` are served beside the other tools.
@@ -153,6 +163,22 @@ impl Config {
             file.device,
             "auto",
         )?;
+        let precision = text(
+            &flags.precision,
+            "--precision",
+            &environment.pkm_precision,
+            "PKM_PRECISION",
+            file.precision,
+            "auto",
+        )?;
+        let threads = optional(
+            (flags.threads, "--threads"),
+            (
+                environment::count("PKM_THREADS", environment.pkm_threads.as_ref())?,
+                "PKM_THREADS",
+            ),
+            file.threads,
+        );
         let log = text(
             &flags.log,
             "--log",
@@ -161,14 +187,13 @@ impl Config {
             file.log,
             DEFAULT_LOG,
         )?;
-        let model = first(
+        let model = optional(
             (flags.model.clone(), "--model"),
             (
                 environment::utf8("PKM_MODEL", environment.pkm_model.as_ref())?,
                 "PKM_MODEL",
             ),
             file.model,
-            None,
         );
         let connector_tools = first(
             (None, ""),
@@ -186,22 +211,15 @@ impl Config {
         Ok(Self {
             data,
             connector_tools,
-            model: match model {
-                Some(Setting { value, origin }) => Setting {
-                    value: Some(value),
-                    origin,
-                },
-                None => Setting {
-                    value: None,
-                    origin: Origin::Default,
-                },
-            },
+            model,
             models,
             hub: Setting {
                 value: hub.value.trim_end_matches('/').to_owned(),
                 ..hub
             },
             device,
+            precision,
+            threads,
             log,
             trash_days: match file.trash_days {
                 Some(value) => Setting {
@@ -235,6 +253,24 @@ fn first<T>(
         .or(environment.map(with(Origin::Environment(variable))))
         .or(file.map(with(Origin::File)))
         .or(default.map(with(Origin::Default)))
+}
+
+/// The same for what may be left open.
+fn optional<T>(
+    flag: (Option<T>, &'static str),
+    environment: (Option<T>, &'static str),
+    file: Option<T>,
+) -> Setting<Option<T>> {
+    match first(flag, environment, file, None) {
+        Some(Setting { value, origin }) => Setting {
+            value: Some(value),
+            origin,
+        },
+        None => Setting {
+            value: None,
+            origin: Origin::Default,
+        },
+    }
 }
 
 #[cfg(test)]
@@ -310,6 +346,29 @@ mod tests {
             ..Flags::default()
         };
         check(&flags, &environment, "from-flag", Origin::Flag("--model"));
+    }
+
+    #[test]
+    fn cores_are_counted_from_one_wherever_they_are_given() {
+        let two = NonZeroUsize::new(2);
+        let threads = |file: Option<&str>, variable: Option<&str>| {
+            let (_home, mut environment) = home(file);
+            environment.pkm_threads = variable.map(Into::into);
+            Config::resolve(&Flags::default(), &environment).map(|config| config.threads)
+        };
+        assert_eq!(threads(None, None).unwrap().value, None);
+        assert_eq!(threads(Some("threads = 2\n"), None).unwrap().value, two);
+        let setting = threads(Some("threads = 4\n"), Some("2")).unwrap();
+        assert_eq!(setting.value, two);
+        assert_eq!(setting.origin, Origin::Environment("PKM_THREADS"));
+        for wrong in ["0", "-1", "many", "1.5"] {
+            let error = threads(None, Some(wrong)).unwrap_err().to_string();
+            assert!(
+                error.contains("`PKM_THREADS`") && error.contains(wrong),
+                "{error}"
+            );
+        }
+        assert!(threads(Some("threads = 0\n"), None).is_err());
     }
 
     #[test]
