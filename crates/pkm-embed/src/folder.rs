@@ -59,7 +59,7 @@ impl ModelFolder {
         self.root.join(&manifest.name)
     }
 
-    /// Every built-in model and every one that has a [`USER_MANIFEST`] in a folder of its own, with
+    /// Every built-in model and every one that has a `manifest.toml` in a folder of its own, with
     /// its state; the built-in ones first, the others by name.
     pub fn list(&self) -> Vec<ListedModel> {
         let mut folders: Vec<String> = std::fs::read_dir(&self.root)

@@ -1,5 +1,6 @@
 //! The architectures: what each reads in `config.json`, and one way to run them all.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use candle_core::Device;
@@ -167,13 +168,13 @@ impl<'a> ConfigFile<'a> {
         };
         if let Some(found) = common.model_type {
             let fits = expected.contains(&found.as_str());
-            file.check(fits, "model_type", found, &expected.join(" or "))?;
+            file.check(fits, "model_type", &found, &expected.join(" or "))?;
         }
         if let Some(found) = common.position_embedding_type {
             let fits = found == "absolute";
-            file.check(fits, "position_embedding_type", found, "absolute")?;
+            file.check(fits, "position_embedding_type", &found, "absolute")?;
         }
-        file.check(!common.is_decoder, "is_decoder", "true", "false")?;
+        file.check(!common.is_decoder, "is_decoder", &true, "false")?;
         Ok(file)
     }
 
@@ -196,7 +197,7 @@ impl<'a> ConfigFile<'a> {
         &self,
         fits: bool,
         setting: &'static str,
-        found: impl ToString,
+        found: &dyn fmt::Display,
         expected: &str,
     ) -> Result<(), Error> {
         if fits {
@@ -220,21 +221,21 @@ impl<'a> ConfigFile<'a> {
         self.check(
             layers.width == width,
             "hidden_size",
-            layers.width,
+            &layers.width,
             &width.to_string(),
         )?;
-        self.check(layers.n_layers > 0, "num_hidden_layers", 0, "at least 1")?;
+        self.check(layers.n_layers > 0, "num_hidden_layers", &0, "at least 1")?;
         self.check(
             layers.n_positions >= window,
             "max_position_embeddings",
-            layers.n_positions,
+            &layers.n_positions,
             &format!("at least {window}"),
         )?;
         let (name, epsilon) = layers.epsilon;
         self.check(
             epsilon > 0.0 && epsilon < 1.0,
             name,
-            epsilon,
+            &epsilon,
             "between 0 and 1",
         )
     }
@@ -268,13 +269,13 @@ impl Rope {
 
     pub(crate) fn check(&self, file: &ConfigFile) -> Result<(), Error> {
         if let Some(kind) = &self.rope_type {
-            file.check(kind == "default", "rope_type", kind, "default")?;
+            file.check(kind == "default", "rope_type", &kind, "default")?;
         }
         let theta = self.rope_theta;
         file.check(
             (1.0..=1e12).contains(&theta),
             "rope_theta",
-            theta,
+            &theta,
             "between 1 and 1e12",
         )
     }

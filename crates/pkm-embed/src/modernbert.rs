@@ -36,6 +36,7 @@ pub(crate) struct Config {
     #[serde(default = "default_local_theta")]
     local_rope_theta: Option<f64>,
     rope_parameters: Option<RopeParameters>,
+    rope_scaling: Option<serde_json::Value>,
     #[serde(default)]
     attention_bias: bool,
     #[serde(default)]
@@ -89,19 +90,19 @@ impl Config {
             // Half of a head is turned against the other half.
             n_heads > 0 && width.is_multiple_of(n_heads) && (width / n_heads).is_multiple_of(2),
             "num_attention_heads",
-            n_heads,
+            &n_heads,
             &format!("a divisor of {width} that leaves an even width"),
         )?;
         let act = &config.hidden_activation;
-        file.check(act == "gelu", "hidden_activation", act, "gelu")?;
+        file.check(act == "gelu", "hidden_activation", &act, "gelu")?;
         let period = config.global_attn_every_n_layers;
-        file.check(period > 0, "global_attn_every_n_layers", 0, "at least 1")?;
+        file.check(period > 0, "global_attn_every_n_layers", &0, "at least 1")?;
         if let Some(types) = &config.layer_types {
             let known = |name: &String| name == "full_attention" || name == "sliding_attention";
             file.check(
                 types.len() == config.num_hidden_layers && types.iter().all(known),
                 "layer_types",
-                format!("{types:?}"),
+                &format!("{types:?}"),
                 "`full_attention` or `sliding_attention` for each layer",
             )?;
         }
@@ -110,7 +111,10 @@ impl Config {
             ("mlp_bias", config.mlp_bias),
             ("norm_bias", config.norm_bias),
         ] {
-            file.check(!bias, setting, bias, "false")?;
+            file.check(!bias, setting, &bias, "false")?;
+        }
+        if let Some(scaling) = &config.rope_scaling {
+            file.check(false, "rope_scaling", scaling, "null")?;
         }
         for rope in config.ropes() {
             rope.check(file)?;

@@ -46,27 +46,27 @@ impl Config {
             epsilon: ("rms_norm_eps", config.rms_norm_eps),
         })?;
         let (n_heads, n_shared) = (config.num_attention_heads, config.num_key_value_heads);
-        file.check(n_heads > 0, "num_attention_heads", 0, "at least 1")?;
+        file.check(n_heads > 0, "num_attention_heads", &0, "at least 1")?;
         file.check(
             n_shared > 0 && n_heads.is_multiple_of(n_shared),
             "num_key_value_heads",
-            n_shared,
+            &n_shared,
             &format!("a divisor of {n_heads}"),
         )?;
         let d = config.head_dim;
         file.check(
             d > 0 && d.is_multiple_of(2),
             "head_dim",
-            d,
+            &d,
             "an even number",
         )?;
         let act = &config.hidden_act;
-        file.check(act == "silu", "hidden_act", act, "silu")?;
+        file.check(act == "silu", "hidden_act", &act, "silu")?;
         for (setting, flag) in [
             ("attention_bias", config.attention_bias),
             ("use_sliding_window", config.use_sliding_window),
         ] {
-            file.check(!flag, setting, flag, "false")?;
+            file.check(!flag, setting, &flag, "false")?;
         }
         if let Some(scaling) = &config.rope_scaling {
             file.check(false, "rope_scaling", scaling, "null")?;

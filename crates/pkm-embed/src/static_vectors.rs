@@ -21,7 +21,7 @@ pub(crate) fn check_config(file: &ConfigFile) -> std::result::Result<(), Error> 
     file.check(
         fits,
         "hidden_dim",
-        found.unwrap_or(width),
+        &found.unwrap_or(width),
         &width.to_string(),
     )
 }

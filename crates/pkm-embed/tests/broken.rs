@@ -390,6 +390,11 @@ fn settings_that_no_model_has_are_refused_without_much_memory_or_time() {
         check(name, "global_rope_theta", &theta);
         check(name, "local_rope_theta", &theta);
     }
+    check(
+        name,
+        "rope_scaling",
+        &json!({"type": "yarn", "factor": 4.0}),
+    );
     let scaled = json!({"full_attention": {"rope_theta": 1e4, "rope_type": "yarn"}});
     check(name, "rope_parameters", &scaled);
     let name = "tiny-qwen3";

@@ -18,15 +18,15 @@ impl Config {
         file.check(
             n_heads > 0 && width.is_multiple_of(n_heads),
             "num_attention_heads",
-            n_heads,
+            &n_heads,
             &format!("a divisor of {width}"),
         )?;
         let act = &config.hidden_act;
-        file.check(act == "gelu", "hidden_act", act, "gelu")?;
+        file.check(act == "gelu", "hidden_act", &act, "gelu")?;
         file.check(
             config.type_vocab_size > 0,
             "type_vocab_size",
-            0,
+            &0,
             "at least 1",
         )?;
         Ok(config)
