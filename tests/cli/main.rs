@@ -7,6 +7,7 @@ mod eval;
 mod help;
 mod inspect;
 mod meaning;
+mod models;
 mod notes;
 mod search;
 mod serve;

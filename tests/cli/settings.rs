@@ -90,7 +90,7 @@ fn models_are_listed_with_what_they_are_and_whether_they_are_there() {
         })
         .collect();
     assert_eq!(
-        names,
+        names[..3],
         [
             "multilingual-e5-small",
             "multilingual-e5-small-q4",

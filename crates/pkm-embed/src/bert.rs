@@ -4,6 +4,7 @@
 //! Query, key and value are one matrix, and the query's part is scaled by `1/sqrt(d)`, `d` a
 //! head's width, when it is loaded.
 
+mod config;
 mod tensors;
 
 use std::ops::Range;
@@ -38,9 +39,10 @@ pub(crate) struct Config {
 impl Config {
     /// Position of the first token.
     pub(crate) fn first_position(&self, architecture: Architecture) -> usize {
-        match architecture {
-            Architecture::Bert => 0,
-            Architecture::XlmRoberta => self.pad_token_id + 1,
+        if architecture == Architecture::XlmRoberta {
+            self.pad_token_id.saturating_add(1)
+        } else {
+            0
         }
     }
 }
@@ -214,6 +216,7 @@ impl Bert {
         let mut pooled = tokens[..self.width].to_vec();
         match self.pooling {
             Pooling::Cls => {}
+            Pooling::Last => pooled.copy_from_slice(&tokens[tokens.len() - self.width..]),
             Pooling::Mean => {
                 for token in tokens.chunks_exact(self.width).skip(1) {
                     for (sum, value) in pooled.iter_mut().zip(token) {

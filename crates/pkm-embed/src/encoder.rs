@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sha2::{Digest, Sha256};
-use tokenizers::{ModelWrapper, Tokenizer};
 
-use crate::bert::{Bert, Config, Runner};
-use crate::error::{Damage, Error};
+use crate::bert::Runner;
+use crate::error::Error;
 use crate::kernels::{Kernel, Precision};
 use crate::manifest::{Architecture, Manifest, Pooling, Prefixes};
+use crate::model::{Config, Model};
+use crate::tokenizer::Tokenizer;
 use crate::weights::WeightFile;
 use crate::{DeviceChoice, Embedded, Embedder, ModelCard, Role};
 use crate::{checksum, device, folder, text, vector};
@@ -49,9 +50,7 @@ pub struct Encoder {
     card: ModelCard,
     prefixes: Prefixes,
     tokenizer: Tokenizer,
-    /// WordPiece turns every longer word into the same unknown token.
-    longest_word: Option<usize>,
-    bert: Bert,
+    model: Model,
     batch_tokens: usize,
     /// Batches that run at once, each on one core from end to end: the products of a small model
     /// are too small to be worth splitting.
@@ -90,20 +89,16 @@ impl Encoder {
     ) -> Result<Encoder, Error> {
         let device = options.device.open()?;
         let checksums = folder::check_files(manifest, folder)?;
-        let config = read_config(manifest, folder)?;
-        let tokenizer = read_tokenizer(manifest, folder, &config)?;
-        let mut weights = WeightFile::open(&folder.join(&manifest.weights().name))?;
-        let Manifest {
-            architecture,
-            pooling,
-            ..
-        } = *manifest;
+        let config = Config::read(manifest, folder)?;
+        let weights = folder.join(&manifest.weights().name);
+        let mut weights = WeightFile::open(&weights, folder::hint(manifest, folder))?;
+        let tokenizer = Tokenizer::read(manifest, folder, config.n_words(&weights))?;
         let runner = if device.is_cpu() {
             Runner::Cpu(choose_kernel(options, &config)?)
         } else {
             Runner::Device(&device)
         };
-        let bert = Bert::load(&mut weights, &config, architecture, pooling, &runner)?;
+        let model = Model::load(manifest, &config, &mut weights, &runner)?;
         Ok(Encoder {
             card: ModelCard {
                 name: manifest.name.clone(),
@@ -118,12 +113,8 @@ impl Encoder {
                 languages: manifest.languages.clone(),
             },
             prefixes: manifest.prefixes.clone(),
-            longest_word: match tokenizer.get_model() {
-                ModelWrapper::WordPiece(model) => Some(model.max_input_chars_per_word),
-                _ => None,
-            },
             tokenizer,
-            bert,
+            model,
             batch_tokens: if device.is_cpu() {
                 CPU_BATCH_TOKENS
             } else {
@@ -141,7 +132,7 @@ impl Encoder {
     /// The kernel that runs the model, and how many floating-point operations its linear layers
     /// take for one token; none on a GPU.
     pub fn kernel(&self) -> Option<(Kernel, usize)> {
-        self.bert.kernel()
+        self.model.kernel()
     }
 
     /// How many cores a call may use.
@@ -157,18 +148,14 @@ impl Encoder {
             Role::Passage => &self.prefixes.passage,
         };
         let text = text::clean(text);
-        let text = match self.longest_word {
+        let text = match self.tokenizer.longest_word() {
             Some(longest) => text::break_long_words(text, longest),
             None => text,
         };
-        let encoding = self
-            .tokenizer
+        self.tokenizer
             // A blank text must not leave the prefix with a blank at its end, a token of its own.
-            .encode_fast(format!("{prefix}{text}").trim_end(), true)
-            .map_err(|source| self.failed(1, source))?;
-        let specials = encoding.get_special_tokens_mask().iter().rev();
-        let n_last = specials.take_while(|special| **special == 1).count();
-        Ok((encoding.get_ids().to_vec(), n_last))
+            .encode(format!("{prefix}{text}").trim_end())
+            .map_err(|source| self.failed(1, source))
     }
 
     fn failed(
@@ -203,10 +190,11 @@ impl Embedder for Encoder {
     }
 
     fn count_tokens(&self, text: &str) -> usize {
-        self.tokenize(text, Role::Passage)
-            .expect("the tokenizer has taken every kind of text when it was loaded")
-            .0
-            .len()
+        match self.tokenize(text, Role::Passage) {
+            Ok((ids, _)) => ids.len(),
+            // It will be refused when it is embedded; no token is shorter than a byte.
+            Err(_) => text.len(),
+        }
     }
 
     fn embed(&self, texts: &[&str], role: Role) -> Result<Embedded, Error> {
@@ -229,7 +217,7 @@ impl Embedder for Encoder {
         let batches = batches(&order, &tokens, budget);
         let found = in_parallel(self.n_threads, batches.len(), |i| {
             let ids: Vec<&[u32]> = batches[i].iter().map(|text| &tokens[*text][..]).collect();
-            let found = self.bert.forward(&ids);
+            let found = self.model.forward(&ids);
             found.map_err(|error| self.failed(ids.len(), error))
         })?;
         let mut vectors = vec![Vec::new(); texts.len()];
@@ -326,7 +314,12 @@ fn batches<'a>(order: &'a [usize], tokens: &[Vec<u32>], budget: usize) -> Vec<&'
 /// The instructions that the layers of a model run on.
 fn choose_kernel(options: &EncoderOptions, config: &Config) -> Result<Kernel, Error> {
     let in_blocks = |size: usize| size.is_multiple_of(AMX_BLOCK);
-    let fits = in_blocks(config.hidden_size) && in_blocks(config.intermediate_size);
+    let fits = match config {
+        Config::Bert(config) => {
+            in_blocks(config.hidden_size) && in_blocks(config.intermediate_size)
+        }
+        Config::ModernBert(_) | Config::Qwen3(_) | Config::Static => false,
+    };
     if let Some(kernel) = options.kernel {
         return if kernel.is_usable() && (fits || kernel != Kernel::Amx) {
             Ok(kernel)
@@ -340,100 +333,13 @@ fn choose_kernel(options: &EncoderOptions, config: &Config) -> Result<Kernel, Er
     };
     match options.precision {
         Precision::Bf16 if !fits => {
-            return Err(refused("the model's widths are no multiples of 32"));
+            let reason = "only BERT models with widths that are multiples of 32 run in it";
+            return Err(refused(reason));
         }
         Precision::Auto if !fits => Kernel::best(Precision::F32),
         precision => Kernel::best(precision),
     }
     .ok_or_else(|| refused("it takes a processor with AMX, and Linux"))
-}
-
-fn read_config(manifest: &Manifest, folder: &Path) -> Result<Config, Error> {
-    let path = folder.join("config.json");
-    let json = std::fs::read(&path).map_err(|source| Error::Io {
-        doing: "read",
-        path: path.clone(),
-        source,
-    })?;
-    let config: Config = serde_json::from_slice(&json).map_err(|error| Error::Unreadable {
-        path: path.clone(),
-        format: "settings of a BERT model",
-        source: error.into(),
-    })?;
-    let damage = |setting, found: String, expected: String| Error::Damaged {
-        path: path.clone(),
-        damage: Damage::Setting {
-            setting,
-            found,
-            expected,
-        },
-        hint: folder::hint(manifest, folder),
-    };
-    let Config {
-        hidden_size,
-        num_attention_heads,
-        max_position_embeddings,
-        ..
-    } = config;
-    let n_positions = manifest.window + config.first_position(manifest.architecture);
-    if hidden_size != manifest.dimension {
-        let expected = manifest.dimension.to_string();
-        return Err(damage("hidden_size", hidden_size.to_string(), expected));
-    }
-    if num_attention_heads == 0 || !hidden_size.is_multiple_of(num_attention_heads) {
-        let expected = format!("a divisor of {hidden_size}");
-        return Err(damage(
-            "num_attention_heads",
-            num_attention_heads.to_string(),
-            expected,
-        ));
-    }
-    if max_position_embeddings < n_positions {
-        let expected = format!("at least {n_positions}");
-        let found = max_position_embeddings.to_string();
-        return Err(damage("max_position_embeddings", found, expected));
-    }
-    if config.hidden_act != "gelu" {
-        return Err(damage(
-            "hidden_act",
-            config.hidden_act.clone(),
-            "gelu".to_owned(),
-        ));
-    }
-    if config.type_vocab_size == 0 {
-        return Err(damage(
-            "type_vocab_size",
-            "0".to_owned(),
-            "at least 1".to_owned(),
-        ));
-    }
-    Ok(config)
-}
-
-fn read_tokenizer(manifest: &Manifest, folder: &Path, config: &Config) -> Result<Tokenizer, Error> {
-    let path = folder.join("tokenizer.json");
-    let unreadable = |source| Error::Unreadable {
-        path: path.clone(),
-        format: "a tokenizer",
-        source,
-    };
-    let mut tokenizer = Tokenizer::from_file(&path).map_err(unreadable)?;
-    // Files carry the settings of whoever saved them last; cutting and padding are done here.
-    tokenizer.with_padding(None);
-    tokenizer.with_truncation(None).map_err(unreadable)?;
-    let n_words = tokenizer.get_vocab_size(true);
-    if n_words > config.vocab_size {
-        return Err(Error::Damaged {
-            path,
-            damage: Damage::Setting {
-                setting: "vocabulary",
-                found: n_words.to_string(),
-                expected: format!("at most {}", config.vocab_size),
-            },
-            hint: folder::hint(manifest, folder),
-        });
-    }
-    Ok(tokenizer)
 }
 
 /// Stands for everything that decides which vector a text gets.
@@ -445,24 +351,28 @@ fn fingerprint<'a>(
     let pooling = match manifest.pooling {
         Pooling::Mean => "mean",
         Pooling::Cls => "cls",
+        Pooling::Last => "last",
     };
     let architecture = match manifest.architecture {
         Architecture::Bert => "bert",
         Architecture::XlmRoberta => "xlm-roberta",
+        Architecture::ModernBert => "modernbert",
+        Architecture::Qwen3 => "qwen3",
+        Architecture::Static => "static",
     };
-    let parts = [
+    let mut parts = vec![
         sha256(&manifest.weights().name).clone(),
         sha256("tokenizer.json").clone(),
         architecture.to_owned(),
-        config.num_attention_heads.to_string(),
-        config.layer_norm_eps.to_string(),
-        config.pad_token_id.to_string(),
+    ];
+    parts.extend(config.fingerprint());
+    parts.extend([
         pooling.to_owned(),
         manifest.prefixes.query.clone(),
         manifest.prefixes.passage.clone(),
         manifest.window.to_string(),
         text::NORMALISATION.to_owned(),
-    ];
+    ]);
     // JSON keeps the parts apart: no two lists give the same text.
     let parts = serde_json::to_vec(&parts).expect("strings make JSON");
     checksum::hex(&Sha256::digest(parts))[..32].to_owned()

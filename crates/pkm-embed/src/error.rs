@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a model could not be described, fetched, loaded or run.
 #[derive(Debug, thiserror::Error)]
@@ -29,12 +29,14 @@ pub enum Error {
         hint: String,
     },
     /// A file of a model cannot be read as what it should be.
-    #[error("model file `{path}` cannot be read as {format}")]
+    #[error("model file `{path}` cannot be read as {format}; hint: {hint}")]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// What it should be.
         format: &'static str,
+        /// What to do about it.
+        hint: String,
         /// What the reader said.
         #[source]
         source: Cause,
@@ -44,6 +46,14 @@ pub enum Error {
     Manifest {
         /// Name of the model, as far as it is known.
         name: String,
+        /// What is wrong with it.
+        fault: ManifestFault,
+    },
+    /// The manifest that a user wrote is not usable.
+    #[error("`{path}` describes no usable model: {fault}")]
+    UserManifest {
+        /// The file.
+        path: PathBuf,
         /// What is wrong with it.
         fault: ManifestFault,
     },
@@ -176,6 +186,48 @@ pub enum Damage {
         /// The shape it should have.
         expected: Vec<usize>,
     },
+    /// A tensor has another type than the architecture needs.
+    #[error("has a tensor `{name}` of type {found}, expected {expected}")]
+    Type {
+        /// The tensor.
+        name: String,
+        /// Its type in the file.
+        found: String,
+        /// The types it may have.
+        expected: &'static str,
+    },
+    /// A tensor holds what no training leaves behind.
+    #[error("has a value in tensor `{name}` that is not finite")]
+    NotFinite {
+        /// The tensor.
+        name: String,
+    },
+    /// A tensor points to something that is not there.
+    #[error("has {found} in tensor `{name}`, expected 0 to {}", end.saturating_sub(1))]
+    Index {
+        /// The tensor.
+        name: String,
+        /// What is in it.
+        found: i64,
+        /// One past the largest that there may be.
+        end: usize,
+    },
+    /// The tokenizer belongs to another model: it gives a token that this one has no vector for.
+    #[error("gives the token id {id}, but the model has only {n_words} words")]
+    TokenId {
+        /// The largest id.
+        id: usize,
+        /// Words of the model.
+        n_words: usize,
+    },
+    /// A text could not get through the tokenizer as the model needs it.
+    #[error("makes {found} tokens of an empty text, expected {expected}")]
+    EmptyText {
+        /// Tokens, prefix included.
+        found: usize,
+        /// How many there may be.
+        expected: String,
+    },
     /// Its settings and the manifest's disagree.
     #[error("says `{setting}` is {found}, expected {expected}")]
     Setting {
@@ -219,6 +271,25 @@ pub enum ManifestFault {
         /// The file whose checksum it is.
         file: String,
     },
+    /// It describes a model under a name that the program already knows.
+    #[error(
+        "`{name}` is the name of a built-in model; hint: rename the folder, and the model in it"
+    )]
+    Taken {
+        /// The name.
+        name: String,
+    },
+    /// The folder is the model's name, so that a model is found by it.
+    #[error("its model is called `{name}`, the folder `{folder}`; hint: give both one name")]
+    Folder {
+        /// The name in the manifest.
+        name: String,
+        /// The folder it is in.
+        folder: String,
+    },
+    /// Word vectors have no first and no last token that has seen the others.
+    #[error("`pooling` of word vectors can only be `mean`")]
+    Pooling,
     /// A number is out of range.
     #[error("`{field}` is {value}, which no model has")]
     Number {
@@ -253,4 +324,15 @@ pub enum VectorFault {
         /// The model's.
         expected: usize,
     },
+}
+
+/// Runs a reader of another crate on a file that may hold anything: a panic in it is an error.
+pub(crate) fn without_panic<T, E: Into<Cause>>(
+    read: impl FnOnce() -> Result<T, E>,
+) -> Result<T, Cause> {
+    // Whatever the reader has left half done is dropped with it.
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)) {
+        Ok(result) => result.map_err(Into::into),
+        Err(_) => Err("its reader stopped at what it found there".into()),
+    }
 }

@@ -1,7 +1,7 @@
 //! Text in, unit vectors out: models, tokenizers and the encoder.
 //!
-//! [`Embedder`] is what the rest of the program sees. [`Encoder`] implements it with a BERT
-//! model read from a folder; which models there are, what they need and where they come from
+//! [`Embedder`] is what the rest of the program sees. [`Encoder`] implements it with a model read
+//! from a folder; which models there are, what they need and where they come from
 //! is written in the [`Manifest`]s; [`ModelFolder`] holds them on disk and fetches them.
 //! Candle, tokenizers, devices, pooling, prefixes and batching stay inside this crate.
 
@@ -18,15 +18,21 @@ mod folder;
 mod hash_embedder;
 mod kernels;
 mod manifest;
+mod model;
+mod modernbert;
+mod packed;
 mod pull;
+mod qwen3;
+mod static_vectors;
 mod text;
+mod tokenizer;
 mod vector;
 mod weights;
 
 pub use device::DeviceChoice;
 pub use encoder::{Encoder, EncoderOptions};
 pub use error::{Damage, Error, ManifestFault, VectorFault};
-pub use folder::{ModelFolder, ModelState};
+pub use folder::{ListedModel, ModelFolder, ModelState};
 #[cfg(any(test, feature = "hash-embedder"))]
 pub use hash_embedder::HashEmbedder;
 pub use kernels::{Kernel, Precision};

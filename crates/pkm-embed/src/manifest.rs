@@ -1,4 +1,5 @@
-//! What there is to know of a model before it is loaded: `models/*.toml`.
+//! What there is to know of a model before it is loaded: `models/*.toml`, and `manifest.toml` in the
+//! folder of a model that a user brought.
 
 use std::path::{Component, Path};
 use std::sync::LazyLock;
@@ -33,7 +34,8 @@ pub struct Manifest {
     pub prefixes: Prefixes,
     /// Its files, relative to its folder.
     pub files: Vec<ModelFile>,
-    /// Where it can be had, the preferred place first.
+    /// Where it can be had, the preferred place first; none for one that its user put there.
+    #[serde(default)]
     pub sources: Vec<Source>,
 }
 
@@ -45,6 +47,13 @@ pub enum Architecture {
     Bert,
     /// As BERT, but positions count from the padding id plus one.
     XlmRoberta,
+    /// Rotary positions, and layers that see only a window of the text.
+    #[serde(rename = "modernbert")]
+    ModernBert,
+    /// A decoder: a token sees only those before it.
+    Qwen3,
+    /// A vector for each word, and no layers.
+    Static,
 }
 
 /// How the vectors of the tokens become the vector of the text.
@@ -55,6 +64,9 @@ pub enum Pooling {
     Mean,
     /// The vector of the first token.
     Cls,
+    /// The vector of the last token, the only one that has seen the whole text where a token sees
+    /// only those before it.
+    Last,
 }
 
 /// What a model wants before a text, by role; may be empty.
@@ -117,6 +129,13 @@ static BUILTIN: LazyLock<Vec<Manifest>> = LazyLock::new(|| {
         include_str!("../../../models/multilingual-e5-small.toml"),
         include_str!("../../../models/multilingual-e5-small-q4.toml"),
         include_str!("../../../models/all-minilm-l6-v2.toml"),
+        include_str!("../../../models/multilingual-e5-base.toml"),
+        include_str!("../../../models/multilingual-e5-large.toml"),
+        include_str!("../../../models/snowflake-arctic-embed-l-v2.0.toml"),
+        include_str!("../../../models/kure-v1.toml"),
+        include_str!("../../../models/qwen3-embedding-0.6b.toml"),
+        include_str!("../../../models/gte-modernbert-base.toml"),
+        include_str!("../../../models/potion-multilingual-128m.toml"),
     ]
     .into_iter()
     .map(|toml| Manifest::parse(toml).expect("a test reads every built-in manifest"))
@@ -174,6 +193,9 @@ impl Manifest {
             if !range.contains(&value) {
                 return Some(ManifestFault::Number { field, value });
             }
+        }
+        if self.architecture == Architecture::Static && self.pooling != Pooling::Mean {
+            return Some(ManifestFault::Pooling);
         }
         for file in &self.files {
             if !stays_inside(&file.name) {

@@ -17,7 +17,7 @@ use hf_hub::{Cache, Repo, RepoType};
 
 use crate::checksum;
 use crate::error::{Damage, Error};
-use crate::folder::{ModelFolder, check_files, hint};
+use crate::folder::{ModelFolder, USER_MANIFEST, check_files, hint, note_checksums};
 use crate::manifest::{Manifest, ModelFile, Source};
 
 /// How often a file is tried again after a connection that broke.
@@ -126,8 +126,14 @@ impl ModelFolder {
             pull.fetch(file)?;
         }
         let staged = pull.staged.clone();
+        note_checksums(manifest, &staged).map_err(io("note checksums in", &staged))?;
+        let described = folder.join(USER_MANIFEST);
+        if described.exists() {
+            let kept = staged.join(USER_MANIFEST);
+            fs::copy(&described, &kept).map_err(io("copy to", &kept))?;
+        }
         if folder.exists() {
-            // It was damaged, or the check above would have ended here.
+            // It was damaged or held only its manifest, or the check above would have ended here.
             let damaged = work.join("damaged");
             fs::rename(&folder, &damaged).map_err(io("move away", &folder))?;
         }

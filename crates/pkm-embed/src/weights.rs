@@ -1,7 +1,8 @@
 //! Tensors in a file, safetensors or GGUF, read one at a time.
 //!
 //! Nothing is mapped or held twice: a model needs the memory of its tensors and no more. Matrices
-//! become f32. The word table, by far the largest tensor of a multilingual model, stays 4-bit if
+//! become f32 and must be finite, so that a broken one is found when the model is loaded and not by
+//! the first text that has the word. The word table, by far the largest tensor of a multilingual model, stays 4-bit if
 //! it is so in the file; [`WordTable::add_row`] unpacks the few rows that a batch needs.
 
 use std::collections::HashMap;
@@ -15,17 +16,18 @@ use half::{bf16, f16};
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 
-use crate::error::{Damage, Error};
+use crate::error::{Cause, Damage, Error, without_panic};
 
 /// Weights in a block of Q4_0, and its bytes: an f16 scale, then 16 bytes of nibbles of which the
 /// low ones are the first half (GGML's `block_q4_0`).
 const BLOCK_WEIGHTS: usize = 32;
 const BLOCK_BYTES: usize = 18;
-const HINT: &str = "delete the model's folder and fetch the model again";
 
 /// The file with a model's weights.
 pub(crate) struct WeightFile {
     path: PathBuf,
+    /// What to do if it is broken.
+    hint: String,
     file: File,
     format: Format,
 }
@@ -43,49 +45,105 @@ struct Span {
 }
 
 impl WeightFile {
-    pub(crate) fn open(path: &Path) -> Result<WeightFile, Error> {
+    /// Reads the file's list of tensors; `hint` is what to do if it is broken.
+    pub(crate) fn open(path: &Path, hint: String) -> Result<WeightFile, Error> {
         let mut file = File::open(path).map_err(|source| Error::Io {
             doing: "open",
             path: path.to_owned(),
             source,
         })?;
-        let format = if path
+        let is_gguf = path
             .extension()
-            .is_some_and(|extension| extension == "gguf")
-        {
-            let content = gguf_file::Content::read(&mut file);
-            Format::Gguf(content.map_err(|error| unreadable(path, "GGUF", error))?)
+            .is_some_and(|extension| extension == "gguf");
+        let format = if is_gguf {
+            gguf_content(&mut file).map(Format::Gguf)
         } else {
-            Format::Safetensors(spans(path, &mut file)?)
+            spans(&mut file).map(Format::Safetensors)
         };
-        Ok(WeightFile {
-            path: path.to_owned(),
-            file,
-            format,
-        })
+        match format {
+            Ok(format) => Ok(WeightFile {
+                path: path.to_owned(),
+                hint,
+                file,
+                format,
+            }),
+            Err(source) => Err(Error::Unreadable {
+                path: path.to_owned(),
+                format: if is_gguf { "GGUF" } else { "safetensors" },
+                hint,
+                source,
+            }),
+        }
+    }
+
+    /// The shape of tensor `name`, if the file has it.
+    pub(crate) fn shape_of(&self, name: &str) -> Option<&[usize]> {
+        self.candidates(name)
+            .find_map(|candidate| self.shape(&candidate))
     }
 
     /// Reads tensor `name`, which must have `shape`, as f32.
     pub(crate) fn floats(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         let name = self.find(name, shape)?;
-        match &self.format {
-            Format::Gguf(content) => content
-                .tensor(&mut self.file, &name, &Device::Cpu)
-                .and_then(|tensor| tensor.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1())
-                .map_err(|error| unreadable(&self.path, "GGUF", error)),
+        let values = match &self.format {
+            Format::Gguf(content) => without_panic(|| {
+                content
+                    .tensor(&mut self.file, &name, &Device::Cpu)
+                    .and_then(|tensor| tensor.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1())
+            })
+            .map_err(|error| self.unreadable(error))?,
             Format::Safetensors(spans) => {
-                let span = &spans[&name];
-                let mut bytes = vec![0; span.n_bytes];
-                read_at(&mut self.file, span.start, &mut bytes)
-                    .map_err(|error| unreadable(&self.path, "safetensors", error))?;
-                widen(span.dtype, &bytes)
-                    .filter(|values| values.len() == shape.iter().product::<usize>())
-                    .ok_or_else(|| {
-                        let reason = format!("tensor `{name}` of type {:?}", span.dtype);
-                        unreadable(&self.path, "safetensors with floats", reason)
-                    })
+                let dtype = spans[&name].dtype;
+                let bytes = self.bytes(&name)?;
+                widen(dtype, &bytes)
+                    .ok_or_else(|| self.wrong_type(&name, format!("{dtype:?}"), "floats"))?
             }
+        };
+        // Block by block, so that the comparison of a block is one of many values at once.
+        let is_finite = |block: &[f32]| block.iter().fold(true, |all, x| all & x.is_finite());
+        if !values.chunks(1024).all(is_finite) {
+            return Err(self.damaged(Damage::NotFinite { name }));
         }
+        Ok(values)
+    }
+
+    /// Reads tensor `name`, `n` whole numbers, each below `end`.
+    pub(crate) fn indices(&mut self, name: &str, n: usize, end: usize) -> Result<Vec<u32>, Error> {
+        let name = self.find(name, &[n])?;
+        let (numbers, dtype) = match &self.format {
+            Format::Safetensors(spans) => {
+                let dtype = spans[&name].dtype;
+                let bytes = self.bytes(&name)?;
+                (whole_numbers(dtype, &bytes), format!("{dtype:?}"))
+            }
+            Format::Gguf(content) => (
+                None,
+                format!("{:?}", content.tensor_infos[&name].ggml_dtype),
+            ),
+        };
+        let Some(numbers) = numbers else {
+            return Err(self.wrong_type(&name, dtype, "whole numbers"));
+        };
+        let below = |number: &i64| u32::try_from(*number).ok().filter(|n| (*n as usize) < end);
+        match numbers.iter().find(|number| below(number).is_none()) {
+            None => Ok(numbers.iter().filter_map(below).collect()),
+            Some(number) => Err(self.damaged(Damage::Index {
+                name,
+                found: *number,
+                end,
+            })),
+        }
+    }
+
+    /// Bytes of a tensor of a safetensors file.
+    fn bytes(&mut self, name: &str) -> Result<Vec<u8>, Error> {
+        let Format::Safetensors(spans) = &self.format else {
+            unreachable!("only called for safetensors");
+        };
+        let span = &spans[name];
+        let mut bytes = vec![0; span.n_bytes];
+        read_at(&mut self.file, span.start, &mut bytes).map_err(|error| self.unreadable(error))?;
+        Ok(bytes)
     }
 
     /// Reads the word table, of shape `[n_words, width]`, as it is in the file if it is 4-bit.
@@ -105,7 +163,14 @@ impl WeightFile {
                     content.tensor_data_offset + span.offset,
                     &mut blocks,
                 )
-                .map_err(|error| unreadable(&self.path, "GGUF", error))?;
+                .map_err(|error| self.unreadable(error))?;
+                // An f16 whose exponent has all bits is infinite or not a number.
+                if blocks
+                    .chunks_exact(BLOCK_BYTES)
+                    .any(|block| block[1] & 0x7c == 0x7c)
+                {
+                    return Err(self.damaged(Damage::NotFinite { name: found }));
+                }
                 return Ok(WordTable {
                     width,
                     rows: Rows::Q4(blocks),
@@ -116,27 +181,16 @@ impl WeightFile {
         Ok(WordTable { width, rows })
     }
 
-    /// The name under which the file has tensor `name`: some models put their family before it.
+    /// The name under which the file has tensor `name`.
     fn find(&self, name: &str, expected: &[usize]) -> Result<String, Error> {
-        for candidate in [
-            name.to_owned(),
-            format!("bert.{name}"),
-            format!("roberta.{name}"),
-        ] {
-            let found = match &self.format {
-                Format::Safetensors(spans) => spans.get(&candidate).map(|span| &span.shape[..]),
-                Format::Gguf(content) => content
-                    .tensor_infos
-                    .get(&candidate)
-                    .map(|span| span.shape.dims()),
-            };
-            match found {
+        for candidate in self.candidates(name) {
+            match self.shape(&candidate) {
                 Some(shape) if shape == expected => return Ok(candidate),
                 Some(shape) => {
                     return Err(self.damaged(Damage::Shape {
-                        name: candidate,
                         found: shape.to_vec(),
                         expected: expected.to_vec(),
+                        name: candidate,
                     }));
                 }
                 None => {}
@@ -147,11 +201,45 @@ impl WeightFile {
         }))
     }
 
+    /// Some models put their family before a tensor's name.
+    fn candidates(&self, name: &str) -> impl Iterator<Item = String> {
+        ["", "bert.", "roberta.", "model."]
+            .map(|family| format!("{family}{name}"))
+            .into_iter()
+    }
+
+    fn shape(&self, name: &str) -> Option<&[usize]> {
+        match &self.format {
+            Format::Safetensors(spans) => spans.get(name).map(|span| &span.shape[..]),
+            Format::Gguf(content) => content.tensor_infos.get(name).map(|span| span.shape.dims()),
+        }
+    }
+
     fn damaged(&self, damage: Damage) -> Error {
         Error::Damaged {
             path: self.path.clone(),
             damage,
-            hint: HINT.to_owned(),
+            hint: self.hint.clone(),
+        }
+    }
+
+    fn wrong_type(&self, name: &str, found: String, expected: &'static str) -> Error {
+        self.damaged(Damage::Type {
+            name: name.to_owned(),
+            found,
+            expected,
+        })
+    }
+
+    fn unreadable(&self, error: impl Into<Cause>) -> Error {
+        Error::Unreadable {
+            path: self.path.clone(),
+            format: match self.format {
+                Format::Safetensors(_) => "safetensors",
+                Format::Gguf(_) => "GGUF",
+            },
+            hint: self.hint.clone(),
+            source: error.into(),
         }
     }
 }
@@ -168,6 +256,11 @@ enum Rows {
 }
 
 impl WordTable {
+    /// Length of a word's vector.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
     /// Adds the vector of `word`, which must be in the table, to `sums`.
     pub(crate) fn add_row(&self, word: usize, sums: &mut [f32]) {
         match &self.rows {
@@ -195,37 +288,28 @@ impl WordTable {
 }
 
 /// Where each tensor of a safetensors file lies.
-fn spans(path: &Path, file: &mut File) -> Result<HashMap<String, Span>, Error> {
-    let fail = |error: Box<dyn std::error::Error + Send + Sync>| Error::Unreadable {
-        path: path.to_owned(),
-        format: "safetensors",
-        source: error,
-    };
-    let n_bytes = file.metadata().map_err(|error| fail(error.into()))?.len();
+fn spans(file: &mut File) -> Result<HashMap<String, Span>, Cause> {
+    let n_bytes = file.metadata()?.len();
     let mut length = [0; 8];
-    file.read_exact(&mut length)
-        .map_err(|error| fail(error.into()))?;
+    file.read_exact(&mut length)?;
     let n_header = u64::from_le_bytes(length);
     let start = n_header.saturating_add(8);
     if start > n_bytes {
-        return Err(fail(
-            format!("its header would end at byte {start} of {n_bytes}").into(),
-        ));
+        return Err(format!("its header would end at byte {start} of {n_bytes}").into());
     }
     let mut header = Vec::new();
-    file.take(n_header)
-        .read_to_end(&mut header)
-        .map_err(|error| fail(error.into()))?;
-    let metadata: Metadata = serde_json::from_slice(&header).map_err(|error| fail(error.into()))?;
+    file.take(n_header).read_to_end(&mut header)?;
+    // Refuses tensors that overlap, leave gaps, or do not have the bytes of their shape.
+    let metadata: Metadata = serde_json::from_slice(&header)?;
     let mut spans = HashMap::new();
+    let mut last = start;
     for (name, tensor) in metadata.tensors() {
         let (from, to) = tensor.data_offsets;
         let end = start.saturating_add(to as u64);
-        if end > n_bytes || from > to {
-            return Err(fail(
-                format!("`{name}` would end at byte {end} of {n_bytes}").into(),
-            ));
+        if end > n_bytes {
+            return Err(format!("`{name}` would end at byte {end} of {n_bytes}").into());
         }
+        last = last.max(end);
         spans.insert(
             name,
             Span {
@@ -236,7 +320,35 @@ fn spans(path: &Path, file: &mut File) -> Result<HashMap<String, Span>, Error> {
             },
         );
     }
+    if last < n_bytes {
+        return Err(format!("its last tensor ends at byte {last} of {n_bytes}").into());
+    }
     Ok(spans)
+}
+
+/// The list of tensors of a GGUF file, each of which lies inside the file.
+fn gguf_content(file: &mut File) -> Result<gguf_file::Content, Cause> {
+    let n_bytes = file.metadata()?.len();
+    let content = without_panic(|| gguf_file::Content::read(file))?;
+    for (name, span) in &content.tensor_infos {
+        let (shape, kind) = (span.shape.dims(), span.ggml_dtype);
+        let size = shape
+            .iter()
+            .try_fold(1_usize, |product, side| product.checked_mul(*side))
+            .filter(|n_weights| n_weights.is_multiple_of(kind.block_size()))
+            .and_then(|n_weights| (n_weights / kind.block_size()).checked_mul(kind.type_size()));
+        let Some(size) = size else {
+            return Err(format!("`{name}` cannot have shape {shape:?}").into());
+        };
+        let end = content
+            .tensor_data_offset
+            .saturating_add(span.offset)
+            .saturating_add(size as u64);
+        if end > n_bytes {
+            return Err(format!("`{name}` would end at byte {end} of {n_bytes}").into());
+        }
+    }
+    Ok(content)
 }
 
 fn widen(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
@@ -249,6 +361,14 @@ fn widen(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
                 .iter()
                 .copied()
                 .map(f32::from_le_bytes)
+                .collect(),
+        ),
+        Dtype::F64 => Some(
+            bytes
+                .as_chunks::<8>()
+                .0
+                .iter()
+                .map(|bytes| f64::from_le_bytes(*bytes) as f32)
                 .collect(),
         ),
         Dtype::F16 => Some(
@@ -265,19 +385,30 @@ fn widen(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
     }
 }
 
+fn whole_numbers(dtype: Dtype, bytes: &[u8]) -> Option<Vec<i64>> {
+    match dtype {
+        Dtype::I64 => Some(
+            bytes
+                .as_chunks::<8>()
+                .0
+                .iter()
+                .copied()
+                .map(i64::from_le_bytes)
+                .collect(),
+        ),
+        Dtype::I32 => Some(
+            bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|bytes| i64::from(i32::from_le_bytes(*bytes)))
+                .collect(),
+        ),
+        _ => None,
+    }
+}
+
 fn read_at(file: &mut File, start: u64, bytes: &mut [u8]) -> std::io::Result<()> {
     file.seek(SeekFrom::Start(start))?;
     file.read_exact(bytes)
-}
-
-fn unreadable(
-    path: &Path,
-    format: &'static str,
-    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> Error {
-    Error::Unreadable {
-        path: path.to_owned(),
-        format,
-        source: error.into(),
-    }
 }

@@ -7,7 +7,7 @@ mod common;
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
-use common::manifest;
+use common::{cosine, manifest};
 use pkm_embed::{DeviceChoice, Embedder, Encoder, EncoderOptions, Kernel, Precision, Role};
 use serde::Deserialize;
 
@@ -38,11 +38,6 @@ fn load(name: &str) -> Encoder {
         folder.display()
     );
     Encoder::load(manifest(name), &folder, DeviceChoice::Cpu).unwrap()
-}
-
-fn cosine(a: &[f32], b: &[f32]) -> f32 {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
 fn texts() -> Vec<Text> {
@@ -353,6 +348,16 @@ fn a_query_and_a_passage_are_embedded_differently_where_the_model_wants_it() {
     };
     assert!(as_both(&E5) < 0.999);
     assert!(as_both(&MINILM) > SAME);
+}
+
+#[test]
+fn the_fingerprints_under_which_users_have_vectors_stay_as_they_are() {
+    // A new one would make everybody embed everything again.
+    assert_eq!(
+        MINILM.card().fingerprint,
+        "994b1a5d1ade8c3b5c095deb92c30d32"
+    );
+    assert_eq!(E5.card().fingerprint, "8558798e65378ed666dd6bd8f0cab509");
 }
 
 #[test]

@@ -7,9 +7,10 @@ mod common;
 use std::fs::{self, File};
 use std::path::Path;
 
-use common::manifest;
+use common::{manifest, tiny_folder, words};
 use pkm_embed::{
-    Damage, DeviceChoice, Encoder, Error, Manifest, ManifestFault, ModelFolder, ModelState,
+    Damage, DeviceChoice, Encoder, Error, ListedModel, Manifest, ManifestFault, ModelFolder,
+    ModelState, Source,
 };
 
 const MINILM: &str = "all-minilm-l6-v2";
@@ -43,26 +44,23 @@ fn truncate(path: &Path, n_bytes: u64) {
         .unwrap();
 }
 
-fn words(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", words(source)),
-        None => error.to_string(),
-    }
-}
-
 #[test]
 fn every_built_in_manifest_is_readable_and_the_multilingual_model_is_the_default() {
     let names: Vec<&str> = Manifest::builtin()
         .iter()
         .map(|model| &model.name[..])
         .collect();
-    assert_eq!(
-        names,
-        ["multilingual-e5-small", "multilingual-e5-small-q4", MINILM]
-    );
+    assert_eq!(names[0], "multilingual-e5-small");
+    for (idx, name) in names.iter().enumerate() {
+        assert!(!names[..idx].contains(name), "`{name}` twice");
+    }
     for manifest in Manifest::builtin() {
+        // Either each file is pinned by its own checksum, or the hub's commit pins them all.
+        let is_commit = manifest.revision.len() == 40
+            && manifest.revision.bytes().all(|b| b.is_ascii_hexdigit());
+        let on_hub = matches!(manifest.sources[..], [Source::Hub { .. }]);
         assert!(
-            manifest.files.iter().all(|file| file.sha256.is_some()),
+            (is_commit && on_hub) || manifest.files.iter().all(|file| file.sha256.is_some()),
             "{}",
             manifest.name
         );
@@ -140,7 +138,11 @@ fn a_manifest_that_would_do_harm_or_nothing_is_refused_with_the_reason() {
 fn a_model_that_is_not_there_is_missing_and_says_how_to_get_it() {
     let root = tempfile::tempdir().unwrap();
     let folder = ModelFolder::new(root.path());
-    for (manifest, state) in folder.list() {
+    for ListedModel {
+        manifest, state, ..
+    } in folder.list()
+    {
+        let manifest = &manifest.unwrap();
         assert!(matches!(state, ModelState::Missing));
         let error = load(manifest, root.path());
         assert!(matches!(error, Error::Missing { .. }));
@@ -297,7 +299,7 @@ fn weights_of_another_shape_are_refused_with_both_shapes() {
     check(
         "\"vocab_size\": 30522",
         "\"vocab_size\": 30000",
-        &["tokenizer.json", "at most 30000"],
+        &["tokenizer.json", "token id 30521", "only 30000 words"],
     );
 }
 
@@ -325,4 +327,85 @@ fn a_truncated_gguf_file_is_refused() {
             "{error}"
         );
     }
+}
+
+/// A models' folder that holds `toml` as the manifest of the model in `folder`.
+fn described(folder: &str, toml: &str) -> (tempfile::TempDir, ModelFolder) {
+    let root = tempfile::tempdir().unwrap();
+    let place = root.path().join(folder);
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("manifest.toml"), toml).unwrap();
+    let models = ModelFolder::new(root.path());
+    (root, models)
+}
+
+fn tiny_toml() -> String {
+    fs::read_to_string(tiny_folder("tiny-bert").join("manifest.toml")).unwrap()
+}
+
+#[test]
+fn a_manifest_in_a_folder_of_its_own_is_one_more_model() {
+    let (root, models) = described("tiny-bert", &tiny_toml());
+    // What is no model does not disturb the list.
+    fs::write(root.path().join("a file"), "").unwrap();
+    fs::create_dir(root.path().join("empty")).unwrap();
+    let manifest = models.manifest("tiny-bert").unwrap().unwrap();
+    assert_eq!((&manifest.name[..], manifest.dimension), ("tiny-bert", 32));
+    let listed = models.list();
+    assert_eq!(listed.len(), Manifest::builtin().len() + 1);
+    let last = listed.last().unwrap();
+    assert_eq!(last.name, "tiny-bert");
+    assert!(matches!(last.state, ModelState::Missing));
+    for file in &manifest.files {
+        let target = models.path(&manifest).join(&file.name);
+        fs::copy(tiny_folder("tiny-bert").join(&file.name), target).unwrap();
+    }
+    assert!(matches!(models.state(&manifest), ModelState::Installed));
+    models.verify(&manifest).unwrap();
+    Encoder::load(&manifest, &models.path(&manifest), DeviceChoice::Cpu).unwrap();
+    assert!(models.manifest("no-such-model").unwrap().is_none());
+    assert_eq!(
+        models.manifest(MINILM).unwrap().as_ref(),
+        Manifest::named(MINILM)
+    );
+}
+
+#[test]
+fn a_manifest_that_cannot_be_used_is_listed_with_the_reason_and_refused() {
+    let good = tiny_toml();
+    let check = |folder: &str, toml: &str, reason: &str| {
+        let (_root, models) = described(folder, toml);
+        let error = models.manifest(folder).unwrap_err().to_string();
+        assert!(
+            error.contains(reason) && error.contains("manifest.toml"),
+            "`{reason}` is not in: {error}"
+        );
+        let listed = models.list();
+        let model = listed.iter().find(|model| model.name == folder).unwrap();
+        assert!(model.manifest.is_none());
+        match &model.state {
+            ModelState::Damaged(found) => assert_eq!(found.to_string(), error),
+            other => panic!("{other:?}"),
+        }
+    };
+    check("tiny-bert", "name = ", "describes no usable model");
+    check("tiny-bert", "", "missing field `name`");
+    check(
+        "tiny-bert",
+        &good.replace("window = 64", "window = 0"),
+        "`window` is 0",
+    );
+    check(
+        "tiny-bert",
+        &good.replace("\"bert\"", "\"gpt\""),
+        "unknown variant `gpt`",
+    );
+    check("other", &good, "called `tiny-bert`, the folder `other`");
+    let taken = good.replace("\"tiny-bert\"", &format!("\"{MINILM}\""));
+    check(MINILM, &taken, "is the name of a built-in model");
+    check(MINILM, &good, "is the name of a built-in model");
+    check("other", &taken, "is the name of a built-in model");
+    let toml = good.replace("\"bert\"", "\"static\"");
+    let toml = toml.replace("\"mean\"", "\"cls\"");
+    check("tiny-bert", &toml, "can only be `mean`");
 }

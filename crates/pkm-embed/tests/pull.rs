@@ -462,6 +462,33 @@ fn a_damaged_model_is_replaced() {
 }
 
 #[test]
+fn a_file_that_no_manifest_pins_is_pulled_again_when_it_was_damaged() {
+    let (hub, root) = (Hub::start(Fault::None), tempfile::tempdir().unwrap());
+    let folder = ModelFolder::new(root.path());
+    pull(&folder, hub.options()).unwrap();
+    let config = folder.path(&manifest()).join("config.json");
+    fs::write(&config, "[]\n").unwrap();
+    let error = folder.verify(&manifest()).unwrap_err().to_string();
+    assert!(error.contains("config.json` has sha256"), "{error}");
+    pull(&folder, hub.options()).unwrap();
+    check_installed(&folder);
+    assert_eq!(fs::read(config).unwrap(), b"{}\n");
+}
+
+#[test]
+fn a_manifest_that_the_user_wrote_outlives_a_pull() {
+    let (hub, root) = (Hub::start(Fault::None), tempfile::tempdir().unwrap());
+    let folder = ModelFolder::new(root.path());
+    let place = folder.path(&manifest());
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("manifest.toml"), "mine").unwrap();
+    assert!(matches!(folder.state(&manifest()), ModelState::Missing));
+    pull(&folder, hub.options()).unwrap();
+    check_installed(&folder);
+    assert_eq!(fs::read(place.join("manifest.toml")).unwrap(), b"mine");
+}
+
+#[test]
 fn pulls_at_the_same_time_share_one_download() {
     let (hub, root) = (Hub::start(Fault::None), tempfile::tempdir().unwrap());
     let folder = ModelFolder::new(root.path());

@@ -1,6 +1,6 @@
 //! Whether everything agrees, and mending what does not.
 
-use crate::{Engine, Error};
+use crate::{Engine, Error, ModelState};
 
 /// How many failed passages a report names.
 const N_FAILED: usize = 20;
@@ -45,6 +45,12 @@ impl Engine {
             .map(|found| problem(found.to_string()))
             .collect();
         let Some(embedder) = self.model().get() else {
+            if let ModelState::Failed { reason } = self.model().state() {
+                let name = self.model().name();
+                findings.push(problem(format!(
+                    "the model `{name}` could not be loaded: {reason}"
+                )));
+            }
             return Ok(findings);
         };
         let card = embedder.card();

@@ -160,12 +160,25 @@ impl Error {
 
 /// The error and its causes in one line, for a place that keeps words only.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        words.push_str(": ");
-        words.push_str(&error.to_string());
-        cause = error.source();
+    let mut words = String::new();
+    // A way out stands behind the message that it belongs to; what follows there are causes.
+    let mut way_out = None;
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let message = error.to_string();
+        let (message, hint) = message.split_once("; hint: ").unwrap_or((&message, ""));
+        if !words.is_empty() {
+            words.push_str(": ");
+        }
+        words.push_str(message);
+        if !hint.is_empty() && way_out.is_none() {
+            way_out = Some(hint.to_owned());
+        }
+        next = error.source();
+    }
+    if let Some(hint) = way_out {
+        words.push_str("; ");
+        words.push_str(&hint);
     }
     words
 }

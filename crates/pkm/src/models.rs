@@ -20,7 +20,7 @@ const STAND_IN: &str = "multilingual-e5-small-q4";
 /// The model in use.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
-    pub(crate) manifest: &'static Manifest,
+    pub(crate) manifest: Manifest,
     /// How it came to be this one, where it is not the one that was to be expected.
     pub(crate) note: Option<String>,
 }
@@ -34,60 +34,73 @@ pub(crate) fn default_model() -> &'static Manifest {
     &Manifest::builtin()[0]
 }
 
-/// The model called `name`.
-pub(crate) fn named(name: &str) -> Result<&'static Manifest, Failure> {
-    Manifest::named(name).ok_or_else(|| {
-        let names: Vec<String> = Manifest::builtin()
-            .iter()
-            .map(|manifest| format!("`{}`", manifest.name))
-            .collect();
-        Failure::usage(format!("there is no model `{name}`"))
-            .hint(format!("the models are {}", names.join(", ")))
-    })
+/// The model called `name`, built in or brought by the user.
+pub(crate) fn named(name: &str, folder: &ModelFolder) -> Result<Manifest> {
+    if let Some(manifest) = folder.manifest(name)? {
+        return Ok(manifest);
+    }
+    let names: Vec<String> = folder
+        .list()
+        .iter()
+        .map(|model| format!("`{}`", model.name))
+        .collect();
+    Err(Failure::usage(format!("there is no model `{name}`"))
+        .hint(format!("the models are {}", names.join(", ")))
+        .into())
 }
 
 /// The model that the settings name; if they name none, the default one, or its stand-in where
 /// only that is installed.
-pub(crate) fn choose(config: &Config) -> Result<Choice, Failure> {
+pub(crate) fn choose(config: &Config) -> Result<Choice> {
+    let folder = folder(config);
     if let Some(name) = &config.model.value {
         return Ok(Choice {
-            manifest: named(name)?,
+            manifest: named(name, &folder)?,
             note: None,
         });
     }
-    let (folder, default) = (folder(config), default_model());
-    let stand_in = named(STAND_IN)?;
-    let missing = match folder.state(default) {
+    let default = named(&default_model().name, &folder)?;
+    let missing = match folder.state(&default) {
         ModelState::Installed => None,
         ModelState::Missing => Some("not installed"),
         ModelState::Damaged(_) => Some("damaged"),
     };
-    match missing {
-        Some(missing) if matches!(folder.state(stand_in), ModelState::Installed) => Ok(Choice {
-            manifest: stand_in,
-            note: Some(format!(
+    let mut choice = Choice {
+        manifest: default,
+        note: None,
+    };
+    if let Some(missing) = missing {
+        let stand_in = named(STAND_IN, &folder)?;
+        if matches!(folder.state(&stand_in), ModelState::Installed) {
+            choice.note = Some(format!(
                 "`{}` is {missing}, so `{}` is used; `--model` or `PKM_MODEL` settles it",
-                default.name, stand_in.name
-            )),
-        }),
-        _ => Ok(Choice {
-            manifest: default,
-            note: None,
-        }),
+                choice.manifest.name, stand_in.name
+            ));
+            choice.manifest = stand_in;
+        }
     }
+    Ok(choice)
 }
 
 /// What the engine is given: the chosen model, or the reason why there is none.
 pub(crate) fn source(config: &Config) -> Result<ModelSource> {
-    let manifest = choose(config)?.manifest;
+    let manifest = match choose(config) {
+        Ok(choice) => choice.manifest,
+        Err(error) => {
+            return Ok(ModelSource::Absent {
+                reason: undescribed(error)?,
+                name: config.model.value.clone().unwrap_or_default(),
+            });
+        }
+    };
     let folder = folder(config);
     let name = manifest.name.clone();
     let options = options(config)?;
-    let reason = match folder.state(manifest) {
+    let reason = match folder.state(&manifest) {
         ModelState::Installed => None,
         ModelState::Missing => Some(format!(
             "the model `{name}` is not installed; {}",
-            how_to_get(manifest, folder.root())
+            how_to_get(&manifest, folder.root())
         )),
         ModelState::Damaged(error) => Some(error.to_string().replace("; hint: ", "; ")),
     };
@@ -95,13 +108,22 @@ pub(crate) fn source(config: &Config) -> Result<ModelSource> {
         None => ModelSource::Load {
             name,
             load: Box::new(move || {
-                let path = folder.path(manifest);
-                let encoder = Encoder::load_with(manifest, &path, &options)?;
+                let path = folder.path(&manifest);
+                let encoder = Encoder::load_with(&manifest, &path, &options)?;
                 Ok(Arc::new(encoder) as Arc<dyn Embedder>)
             }),
         },
         Some(reason) => ModelSource::Absent { name, reason },
     })
+}
+
+/// Why [`choose`] failed, where it is a model that cannot be read and not a setting that names none:
+/// notes are there without it.
+pub(crate) fn undescribed(error: anyhow::Error) -> Result<String> {
+    match error.downcast::<pkm_embed::Error>() {
+        Ok(error) => Ok(error.to_string().replace("; hint: ", "; ")),
+        Err(error) => Err(error),
+    }
 }
 
 /// What to do to have the model in the folder `root`, to be read after a semicolon.
@@ -115,8 +137,13 @@ pub(crate) fn how_to_get(manifest: &Manifest, root: &Path) -> String {
         .sources
         .iter()
         .any(|source| matches!(source, Source::Wheels { .. }));
-    if !on_hub {
-        return format!("run {}", fetch(&manifest.name));
+    match (on_hub, in_wheels) {
+        (true, _) => {}
+        (false, true) => return format!("run {}", fetch(&manifest.name)),
+        (false, false) => {
+            let place = root.join(&manifest.name);
+            return format!("copy its files into `{}`", place.display());
+        }
     }
     let other = if in_wheels { &manifest.name } else { STAND_IN };
     format!(
@@ -193,7 +220,7 @@ mod tests {
     #[test]
     fn the_way_to_a_model_names_a_command_that_can_get_it() {
         let check = |name: &str, command: &str| {
-            let text = how_to_get(named(name).unwrap(), Path::new("/m"));
+            let text = how_to_get(Manifest::named(name).unwrap(), Path::new("/m"));
             assert!(text.contains(command), "{text}");
         };
         check(

@@ -138,6 +138,7 @@ impl Layers {
             match pooling {
                 Pooling::Mean => weights[..*length].fill(1.0 / *length as f32),
                 Pooling::Cls => weights[0] = 1.0,
+                Pooling::Last => weights[*length - 1] = 1.0,
             }
         }
         Tensor::from_vec(weights, (b, 1, l), &self.device)?

@@ -70,10 +70,10 @@ pub(crate) fn run(args: &Bench, config: &Config, out: &mut Out) -> Result<()> {
 fn embed(args: &Embed, config: &Config, out: &mut Out) -> Result<()> {
     let manifest = models::choose(config)?.manifest;
     let folder = models::folder(config);
-    if let ModelState::Missing = folder.state(manifest) {
+    if let ModelState::Missing = folder.state(&manifest) {
         return Err(
             Failure::new(format!("the model `{}` is not installed", manifest.name))
-                .hint(models::how_to_get(manifest, folder.root()))
+                .hint(models::how_to_get(&manifest, folder.root()))
                 .into(),
         );
     }
@@ -93,7 +93,7 @@ fn embed(args: &Embed, config: &Config, out: &mut Out) -> Result<()> {
             threads: Some(threads),
             ..options.clone()
         };
-        let encoder = Encoder::load_with(manifest, &folder.path(manifest), &options)?;
+        let encoder = Encoder::load_with(&manifest, &folder.path(&manifest), &options)?;
         runs.push(Run::measure(&encoder, started.elapsed(), time)?);
     }
     let mut report = json!({

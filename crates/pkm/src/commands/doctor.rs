@@ -70,20 +70,23 @@ fn n_problems(findings: &[Finding]) -> usize {
 
 /// What is to be said about the model, with its checksums compared.
 fn model_finding(config: &Config) -> Result<Option<Finding>> {
-    let manifest = models::choose(config)?.manifest;
+    let finding = |severity, what| Some(Finding { severity, what });
+    let manifest = match models::choose(config) {
+        Ok(choice) => choice.manifest,
+        Err(error) => return Ok(finding(Severity::Problem, models::undescribed(error)?)),
+    };
     let folder = models::folder(config);
     let name = &manifest.name;
-    let finding = |severity, what| Some(Finding { severity, what });
-    Ok(match folder.state(manifest) {
+    Ok(match folder.state(&manifest) {
         // Words can be searched without a model, so this is no fault.
         ModelState::Missing => finding(
             Severity::Note,
             format!(
                 "the model `{name}` is not installed; {}",
-                models::how_to_get(manifest, folder.root())
+                models::how_to_get(&manifest, folder.root())
             ),
         ),
-        ModelState::Damaged(_) | ModelState::Installed => match folder.verify(manifest) {
+        ModelState::Damaged(_) | ModelState::Installed => match folder.verify(&manifest) {
             Ok(()) => None,
             Err(error) => finding(
                 Severity::Problem,

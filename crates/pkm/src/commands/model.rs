@@ -1,7 +1,9 @@
 //! `pkm model`
 
+use std::path::Path;
+
 use anyhow::Result;
-use pkm_embed::{Manifest, ModelState, PullOptions};
+use pkm_embed::{DeviceChoice, Encoder, ListedModel, Manifest, ModelState, PullOptions};
 use serde_json::{Value, json};
 
 use crate::cli::Format;
@@ -33,7 +35,7 @@ enum What {
         /// The model, if not the one in use
         name: Option<String>,
     },
-    /// Compare the files of a model with their checksums
+    /// Compare the files of a model with their checksums, and load it
     Verify {
         /// The model, if not the one in use
         name: Option<String>,
@@ -43,34 +45,35 @@ enum What {
 pub(crate) fn run(args: Model, config: &Config, out: &mut Out) -> Result<()> {
     match args.what {
         What::List { format } => list(&format, config, out),
-        What::Pull { name } => pull(to_pull(name.as_deref(), config)?, config, out),
+        What::Pull { name } => pull(&to_pull(name.as_deref(), config)?, config, out),
         What::Path { name } => {
             let manifest = chosen(name.as_deref(), config)?;
-            Ok(out.line(models::folder(config).path(manifest).display().to_string())?)
+            Ok(out.line(models::folder(config).path(&manifest).display().to_string())?)
         }
         What::Verify { name } => {
             let manifest = chosen(name.as_deref(), config)?;
-            models::folder(config).verify(manifest)?;
+            // Not every manifest pins checksums: what the files hold is looked at as well.
+            let folder = models::folder(config).path(&manifest);
+            Encoder::load(&manifest, &folder, DeviceChoice::Cpu)?;
             Ok(out.line(format!("{}: as it should be", manifest.name))?)
         }
     }
 }
 
 /// The model called `name`, else the one in use.
-fn chosen(name: Option<&str>, config: &Config) -> Result<&'static Manifest> {
-    Ok(match name {
-        Some(name) => models::named(name)?,
-        None => models::choose(config)?.manifest,
-    })
+fn chosen(name: Option<&str>, config: &Config) -> Result<Manifest> {
+    match name {
+        Some(name) => models::named(name, &models::folder(config)),
+        None => Ok(models::choose(config)?.manifest),
+    }
 }
 
 /// The model called `name`, else the one of the settings, else the default one: not its stand-in,
 /// which is in use only as long as the default one is not there.
-fn to_pull(name: Option<&str>, config: &Config) -> Result<&'static Manifest> {
-    Ok(match name.or(config.model.value.as_deref()) {
-        Some(name) => models::named(name)?,
-        None => models::default_model(),
-    })
+fn to_pull(name: Option<&str>, config: &Config) -> Result<Manifest> {
+    let name = name.or(config.model.value.as_deref());
+    let name = name.unwrap_or(&models::default_model().name);
+    models::named(name, &models::folder(config))
 }
 
 fn pull(manifest: &Manifest, config: &Config, out: &mut Out) -> Result<()> {
@@ -91,50 +94,60 @@ fn pull(manifest: &Manifest, config: &Config, out: &mut Out) -> Result<()> {
 
 fn list(format: &Format, config: &Config, out: &mut Out) -> Result<()> {
     let folder = models::folder(config);
-    let in_use = models::choose(config)?.manifest;
+    // A setting that names a model there is none of is no reason to hide those that there are.
+    let in_use = models::choose(config)
+        .ok()
+        .map(|chosen| chosen.manifest.name);
+    let is_in_use = |model: &ListedModel| in_use.as_ref() == Some(&model.name);
     if format.json {
         let models: Vec<Value> = folder
             .list()
-            .into_iter()
-            .map(|(manifest, state)| {
-                json!({
-                    "name": manifest.name,
-                    "description": manifest.description,
-                    "state": name_of(&state),
-                    "in_use": manifest.name == in_use.name,
-                    "dim": manifest.dimension,
-                    "window": manifest.window,
-                    "languages": manifest.languages,
-                    "licence": manifest.licence,
-                    "size_bytes": size(manifest),
-                    "path": folder.path(manifest),
-                })
-            })
+            .iter()
+            .map(|model| to_json(model, is_in_use(model), &folder.root().join(&model.name)))
             .collect();
         return Ok(out.json(&json!({ "models": models }))?);
     }
-    for (manifest, state) in folder.list() {
-        let mark = if manifest.name == in_use.name {
-            '*'
-        } else {
-            ' '
-        };
-        out.line(format!(
-            "{mark} {:<26} {:<10} {:>9}  {:<11} {}",
-            manifest.name,
-            name_of(&state),
-            size(manifest).map_or_else(|| "?".to_owned(), out::size),
-            manifest.licence,
-            manifest.description
-        ))?;
-        if let ModelState::Damaged(error) = state {
-            out.line(format!(
-                "    {}",
-                error.to_string().replace("; hint: ", "; ")
-            ))?;
+    for model in folder.list() {
+        let mark = if is_in_use(&model) { '*' } else { ' ' };
+        let manifest = model.manifest.as_ref();
+        let line = format!(
+            "{mark} {:<30} {:<10} {:>9}  {:<11} {}",
+            model.name,
+            name_of(&model.state),
+            manifest
+                .and_then(size)
+                .map_or_else(|| "?".to_owned(), out::size),
+            manifest.map_or("?", |manifest| &manifest.licence),
+            manifest.map_or("", |manifest| &manifest.description)
+        );
+        out.line(out::plain(line.trim_end()))?;
+        if let ModelState::Damaged(error) = model.state {
+            let error = error.to_string().replace("; hint: ", "; ");
+            out.line(format!("    {}", out::plain(&error)))?;
         }
     }
     Ok(())
+}
+
+fn to_json(model: &ListedModel, in_use: bool, path: &Path) -> Value {
+    let mut json = json!({
+        "name": model.name,
+        "state": name_of(&model.state),
+        "in_use": in_use,
+        "path": path,
+    });
+    if let Some(manifest) = &model.manifest {
+        json["description"] = json!(manifest.description);
+        json["dim"] = json!(manifest.dimension);
+        json["window"] = json!(manifest.window);
+        json["languages"] = json!(manifest.languages);
+        json["licence"] = json!(manifest.licence);
+        json["size_bytes"] = json!(size(manifest));
+    }
+    if let ModelState::Damaged(error) = &model.state {
+        json["reason"] = json!(error.to_string().replace("; hint: ", "; "));
+    }
+    json
 }
 
 fn name_of(state: &ModelState) -> &'static str {

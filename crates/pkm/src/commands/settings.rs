@@ -29,7 +29,10 @@ pub(crate) fn run(args: &Settings, config: &Config, out: &mut Out) -> Result<()>
         return Ok(out.line(config.file.display().to_string())?);
     }
     let model = Setting {
-        value: models::choose(config)?.manifest.name.clone(),
+        value: match &config.model.value {
+            Some(name) => name.clone(),
+            None => models::choose(config)?.manifest.name,
+        },
         origin: config.model.origin,
     };
     let rows = [

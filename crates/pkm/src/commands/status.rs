@@ -17,7 +17,8 @@ pub(crate) struct Status {
 }
 
 pub(crate) fn run(args: &Status, config: &Config, out: &mut Out) -> Result<()> {
-    let note = models::choose(config)?.note;
+    // Why there is none to choose is said where the model's state is.
+    let note = models::choose(config).ok().and_then(|choice| choice.note);
     let engine = wiring::open(config, Turn::Never, ModelUse::Load)?;
     // Only a loaded model says which passages are its own.
     engine.wait_model(wiring::MODEL_WAIT);
