@@ -92,7 +92,9 @@ impl Engine {
             n_pending: counts.n_pending,
             n_failed: counts.n_failed,
             model: ModelStatus {
-                name: self.model().name().to_owned(),
+                name: card
+                    .as_ref()
+                    .map_or_else(|| self.model().name().to_owned(), |card| card.name.clone()),
                 fingerprint,
                 dim: card.as_ref().map(|card| card.dim),
                 device: card.map(|card| card.device),

@@ -4,17 +4,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use pkm_embed::{DeviceChoice, Embedder, Encoder, Manifest, ModelFolder, ModelState, Source};
+use pkm_embed::{
+    DeviceChoice, Embedder, Encoder, HttpEmbedder, HttpOptions, Manifest, ModelFolder, ModelState,
+    Source,
+};
 use pkm_engine::ModelSource;
 
-use crate::config::Config;
+use crate::config::{Config, Kind};
 use crate::report::Failure;
 
 /// Stands in for the default model where only this one is installed: the same model with smaller
 /// weights, which can be had without the hub.
 const STAND_IN: &str = "multilingual-e5-small-q4";
 
-/// The model in use.
+/// What keeps in mind which model a server has, beside the notes.
+const KNOWN_MODELS: &str = "embedder-models.json";
+
+/// The model in use, of those that run in this process.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     pub(crate) manifest: &'static Manifest,
@@ -43,9 +49,34 @@ pub(crate) fn named(name: &str) -> Result<&'static Manifest, Failure> {
     })
 }
 
+/// The model in use, where it runs in this process; none where a server embeds.
+pub(crate) fn in_use(config: &Config) -> Result<Option<Choice>, Failure> {
+    match config.embedder.kind.value {
+        Kind::Local => Ok(Some(choose(config)?)),
+        Kind::Http => Ok(None),
+    }
+}
+
+/// The model in use, for what only a model in this process can do.
+pub(crate) fn local(config: &Config) -> Result<Choice, Failure> {
+    in_use(config)?.ok_or_else(|| {
+        Failure::usage("a server embeds (`embedder` is `http`), so no model here is in use")
+            .hint("name a model, or say `--embedder local`")
+    })
+}
+
+/// The name of the model in use, as far as it is known before it is loaded.
+pub(crate) fn name(config: &Config) -> Result<String, Failure> {
+    Ok(match (in_use(config)?, &config.model.value) {
+        (Some(choice), _) => choice.manifest.name.clone(),
+        (None, Some(name)) => name.clone(),
+        (None, None) => "the server's".to_owned(),
+    })
+}
+
 /// The model that the settings name; if they name none, the default one, or its stand-in where
 /// only that is installed.
-pub(crate) fn choose(config: &Config) -> Result<Choice, Failure> {
+fn choose(config: &Config) -> Result<Choice, Failure> {
     if let Some(name) = &config.model.value {
         return Ok(Choice {
             manifest: named(name)?,
@@ -74,9 +105,12 @@ pub(crate) fn choose(config: &Config) -> Result<Choice, Failure> {
     }
 }
 
-/// What the engine is given: the chosen model, or the reason why there is none.
-pub(crate) fn source(config: &Config) -> Result<ModelSource> {
-    let manifest = choose(config)?.manifest;
+/// What the engine is given for the notes in `data_dir`: the chosen model or the server, or the
+/// reason why there is none.
+pub(crate) fn source(config: &Config, data_dir: &Path) -> Result<ModelSource> {
+    let Some(Choice { manifest, .. }) = in_use(config)? else {
+        return on_server(config, data_dir);
+    };
     let folder = folder(config);
     let name = manifest.name.clone();
     let device = device(&config.device.value)?;
@@ -97,6 +131,28 @@ pub(crate) fn source(config: &Config) -> Result<ModelSource> {
             }),
         },
         Some(reason) => ModelSource::Absent { name, reason },
+    })
+}
+
+fn on_server(config: &Config, data_dir: &Path) -> Result<ModelSource> {
+    let options = HttpOptions {
+        model: config.model.value.clone(),
+        known_models: Some(data_dir.join(KNOWN_MODELS)),
+        ..config.embedder.http.clone()
+    };
+    tracing::info!(
+        url = options.url,
+        "texts of notes and questions are sent to the embedding server"
+    );
+    let key = config.embedder.key.clone();
+    Ok(ModelSource::Load {
+        name: name(config)?,
+        load: Box::new(move || {
+            let key = key.read()?;
+            let options = options.clone();
+            let embedder = HttpEmbedder::connect(HttpOptions { key, ..options })?;
+            Ok(Arc::new(embedder) as Arc<dyn Embedder>)
+        }),
     })
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Bench, config: &Config, out: &mut Out) -> Result<()> {
 }
 
 fn embed(args: &Embed, config: &Config, out: &mut Out) -> Result<()> {
-    let manifest = models::choose(config)?.manifest;
+    let manifest = models::local(config)?.manifest;
     let folder = models::folder(config);
     if let ModelState::Missing = folder.state(manifest) {
         return Err(

@@ -60,14 +60,20 @@ pub(crate) fn run(args: Model, config: &Config, out: &mut Out) -> Result<()> {
 fn chosen(name: Option<&str>, config: &Config) -> Result<&'static Manifest> {
     Ok(match name {
         Some(name) => models::named(name)?,
-        None => models::choose(config)?.manifest,
+        None => models::local(config)?.manifest,
     })
 }
 
 /// The model called `name`, else the one of the settings, else the default one: not its stand-in,
 /// which is in use only as long as the default one is not there.
 fn to_pull(name: Option<&str>, config: &Config) -> Result<&'static Manifest> {
-    Ok(match name.or(config.model.value.as_deref()) {
+    let name = match name {
+        Some(name) => Some(name),
+        // The name of a server's model is none of ours.
+        None if models::in_use(config)?.is_none() => None,
+        None => config.model.value.as_deref(),
+    };
+    Ok(match name {
         Some(name) => models::named(name)?,
         None => models::default_model(),
     })
@@ -91,7 +97,7 @@ fn pull(manifest: &Manifest, config: &Config, out: &mut Out) -> Result<()> {
 
 fn list(format: &Format, config: &Config, out: &mut Out) -> Result<()> {
     let folder = models::folder(config);
-    let in_use = models::choose(config)?.manifest;
+    let in_use = models::in_use(config)?.map(|choice| choice.manifest.name.as_str());
     if format.json {
         let models: Vec<Value> = folder
             .list()
@@ -101,7 +107,7 @@ fn list(format: &Format, config: &Config, out: &mut Out) -> Result<()> {
                     "name": manifest.name,
                     "description": manifest.description,
                     "state": name_of(&state),
-                    "in_use": manifest.name == in_use.name,
+                    "in_use": in_use == Some(manifest.name.as_str()),
                     "dim": manifest.dimension,
                     "window": manifest.window,
                     "languages": manifest.languages,
@@ -114,7 +120,7 @@ fn list(format: &Format, config: &Config, out: &mut Out) -> Result<()> {
         return Ok(out.json(&json!({ "models": models }))?);
     }
     for (manifest, state) in folder.list() {
-        let mark = if manifest.name == in_use.name {
+        let mark = if in_use == Some(manifest.name.as_str()) {
             '*'
         } else {
             ' '

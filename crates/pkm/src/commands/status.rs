@@ -17,7 +17,7 @@ pub(crate) struct Status {
 }
 
 pub(crate) fn run(args: &Status, config: &Config, out: &mut Out) -> Result<()> {
-    let note = models::choose(config)?.note;
+    let note = models::in_use(config)?.and_then(|choice| choice.note);
     let engine = wiring::open(config, Turn::Never, ModelUse::Load)?;
     // Only a loaded model says which passages are its own.
     engine.wait_model(wiring::MODEL_WAIT);
@@ -48,9 +48,13 @@ fn print(status: &EngineStatus, note: Option<&str>, out: &mut Out) -> Result<()>
         ),
         ModelState::Absent { .. } => "absent".to_owned(),
         ModelState::Failed { .. } => "failed".to_owned(),
+        ModelState::Away { .. } => "away".to_owned(),
     };
     out.line(format!("model     {}: {state}", model.name))?;
-    if let ModelState::Absent { reason } | ModelState::Failed { reason } = &model.state {
+    if let ModelState::Absent { reason }
+    | ModelState::Failed { reason }
+    | ModelState::Away { reason } = &model.state
+    {
         out.line(format!("          {reason}"))?;
     }
     if let Some(note) = note {
