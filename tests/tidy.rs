@@ -15,6 +15,7 @@ const HOUSE: &[(&str, &[&str], &[&str])] = &[
             "tokenizers",
             "hf-hub",
             "safetensors",
+            "ureq",
         ],
     ),
     ("pkm-index", &[], &["hnsw_rs"]),

@@ -4,7 +4,11 @@
 //! real one, which `scripts/fetch-model multilingual-e5-small-q4` fetches into `.cache/models`.
 
 mod eval;
+#[allow(dead_code, reason = "the tests of `pkm-embed` use the rest")]
+#[path = "../../crates/pkm-embed/tests/common/farm.rs"]
+mod farm;
 mod help;
+mod http;
 mod inspect;
 mod meaning;
 mod models;
@@ -14,3 +18,6 @@ mod serve;
 mod settings;
 mod support;
 mod transfer;
+#[allow(dead_code, reason = "the tests of `pkm-embed` use the rest")]
+#[path = "../../crates/pkm-embed/tests/common/web.rs"]
+mod web;

@@ -11,7 +11,7 @@ use crate::support::Home;
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A running server over HTTP.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     address: String,
     /// Kept open, so that the server can go on writing.
@@ -19,7 +19,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(home: &Home, more: &[&str]) -> Self {
+    pub(crate) fn start(home: &Home, more: &[&str]) -> Self {
         let mut child = home
             .command()
             .args(["serve", "--http", "127.0.0.1:0"])
@@ -59,7 +59,7 @@ impl Server {
     }
 
     /// Calls a tool in the revision that needs no handshake.
-    fn call(&self, tool: &str, arguments: &Value, token: Option<&str>) -> String {
+    pub(crate) fn call(&self, tool: &str, arguments: &Value, token: Option<&str>) -> String {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
             "name": tool, "arguments": arguments, "_meta": {
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -78,7 +78,7 @@ impl Server {
     }
 
     /// Asks it to stop; how it ended.
-    fn stop(mut self) -> Option<i32> {
+    pub(crate) fn stop(mut self) -> Option<i32> {
         signal(&self.child, "TERM");
         self.child.wait().expect("it ends").code()
     }

@@ -106,10 +106,10 @@ impl Encoder {
                 dim: manifest.dimension,
                 window: manifest.window,
                 device: device::name(&device),
-                precision: match &runner {
+                precision: Some(match &runner {
                     Runner::Cpu(kernel) => kernel.precision(),
                     Runner::Device(_) => Precision::F32,
-                },
+                }),
                 languages: manifest.languages.clone(),
             },
             prefixes: manifest.prefixes.clone(),

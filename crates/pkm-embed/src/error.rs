@@ -1,6 +1,7 @@
 //! What can go wrong between a model on disk and a vector.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -132,6 +133,24 @@ pub enum Error {
         #[source]
         source: Cause,
     },
+    /// A setting of the embedding server is not usable.
+    #[error("`{setting}` {reason}")]
+    Setting {
+        /// The setting, as users write it.
+        setting: &'static str,
+        /// What is wrong with it and what would be right, to be read after the name.
+        reason: String,
+    },
+    /// The embedding server cannot be used as it is now, whatever the texts.
+    #[error("the embedding server at {url} {fault}; hint: {hint}")]
+    Server {
+        /// Its address.
+        url: String,
+        /// What is wrong.
+        fault: ServerFault,
+        /// What to do about it.
+        hint: &'static str,
+    },
     /// The file system refused something.
     #[error("cannot {doing} `{path}`")]
     Io {
@@ -142,6 +161,64 @@ pub enum Error {
         /// What the system said.
         #[source]
         source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Whether it is neither the texts' fault nor this program's: the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Error::Server { .. })
+    }
+
+    /// How long to wait before the next try, where the server said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Error::Server {
+                fault: ServerFault::Status { retry_after, .. },
+                ..
+            } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with an embedding server or its answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerFault {
+    /// There is no connection, or it broke.
+    #[error("cannot be reached: {reason}")]
+    Unreachable {
+        /// What the connection said.
+        reason: String,
+    },
+    /// No answer came in time.
+    #[error("gave no answer within {} s", after.as_secs_f32())]
+    NoAnswer {
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// It answered with a status other than success.
+    #[error("answered {status}{message}")]
+    Status {
+        /// The HTTP status.
+        status: u16,
+        /// The first words of the answer after `: `, or nothing.
+        message: String,
+        /// How long it asks to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// It answered with something else than one vector for each text.
+    #[error("gave an answer that cannot be used: {reason}")]
+    NotUsable {
+        /// What is wrong with the answer.
+        reason: String,
+    },
+    /// The text that goes along with every request got another vector than at the start.
+    #[error("runs another model than at the start (likeness {likeness:.3})")]
+    OtherModel {
+        /// Cosine of the two vectors.
+        likeness: f32,
     },
 }
 

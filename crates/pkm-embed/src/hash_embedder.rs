@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::checksum::hex;
-use crate::{Embedded, Embedder, Error, ModelCard, Precision, Role, text, vector};
+use crate::{Embedded, Embedder, Error, ModelCard, Role, text, vector};
 
 const DIM: usize = 64;
 const WINDOW: usize = 512;
@@ -40,7 +40,7 @@ impl HashEmbedder {
                 dim,
                 window: WINDOW,
                 device: "cpu".to_owned(),
-                precision: Precision::F32,
+                precision: None,
                 languages: vec!["multilingual".to_owned()],
             },
         }

@@ -3,6 +3,7 @@
 //! [`Embedder`] is what the rest of the program sees. [`Encoder`] implements it with a model read
 //! from a folder; which models there are, what they need and where they come from
 //! is written in the [`Manifest`]s; [`ModelFolder`] holds them on disk and fetches them.
+//! [`HttpEmbedder`] implements it with a server that someone else runs.
 //! Candle, tokenizers, devices, pooling, prefixes and batching stay inside this crate.
 
 mod bert;
@@ -16,6 +17,7 @@ mod error;
 mod folder;
 #[cfg(any(test, feature = "hash-embedder"))]
 mod hash_embedder;
+mod http;
 mod kernels;
 mod manifest;
 mod model;
@@ -26,18 +28,21 @@ mod qwen3;
 mod static_vectors;
 mod text;
 mod tokenizer;
+mod tokens;
 mod vector;
 mod weights;
 
 pub use device::DeviceChoice;
 pub use encoder::{Encoder, EncoderOptions};
-pub use error::{Damage, Error, ManifestFault, VectorFault};
+pub use error::{Damage, Error, ManifestFault, ServerFault, VectorFault};
 pub use folder::{ListedModel, ModelFolder, ModelState};
 #[cfg(any(test, feature = "hash-embedder"))]
 pub use hash_embedder::HashEmbedder;
+pub use http::{ApiKey, HttpApi, HttpEmbedder, HttpOptions};
 pub use kernels::{Kernel, Precision};
 pub use manifest::{Architecture, Manifest, ModelFile, Pooling, Prefixes, Source, Wheel};
 pub use pull::{PullOptions, PullProgress};
+pub use tokens::{estimate_tokens, token_weight};
 
 /// Which side of a search a text is on: models trained for retrieval embed the two differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -51,7 +56,7 @@ pub enum Role {
 /// What one needs to know of a model that is ready to embed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelCard {
-    /// The manifest's name of the model.
+    /// The manifest's name of the model, or the server's.
     pub name: String,
     /// 32 hex digits that change whenever the same text could get another vector: they stand for
     /// weights, tokenizer, pooling, prefixes, window and the way text is normalised.
@@ -60,11 +65,11 @@ pub struct ModelCard {
     pub dim: usize,
     /// Most tokens of one text that are read, prefix and special tokens included.
     pub window: usize,
-    /// Where it runs: `cpu`, `cuda:0`, `metal:0`.
+    /// Where it runs: `cpu`, `cuda:0`, `metal:0`, or the address of a server.
     pub device: String,
-    /// What it computes in, never `Auto`. Not part of the fingerprint: the vectors of one text lie
-    /// closer together than a cosine of 0.999.
-    pub precision: Precision,
+    /// What it computes in, never `Auto`; none where a server does not tell. Not part of the
+    /// fingerprint: the vectors of one text lie closer together than a cosine of 0.999.
+    pub precision: Option<Precision>,
     /// Languages it was trained for, as BCP 47 tags, or `multilingual`.
     pub languages: Vec<String>,
 }
@@ -94,6 +99,19 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     ///
     /// [`Error::Inference`] when the model cannot run, [`Error::BadVector`] when what it gives
-    /// is not a usable unit vector.
+    /// is not a usable unit vector. [`Error::is_transient`] tells a server that is away from texts
+    /// that cannot be embedded.
     fn embed(&self, texts: &[&str], role: Role) -> Result<Embedded, Error>;
+
+    /// Whether a call goes to a server, which may be slow or away: who writes a note does not wait
+    /// for it.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// About how many tokens a call should bring where there is a choice: enough to keep the
+    /// engine busy, few enough that a stop between two calls is quick.
+    fn batch_tokens(&self) -> usize {
+        4_096
+    }
 }

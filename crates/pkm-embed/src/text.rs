@@ -4,8 +4,12 @@ use std::borrow::Cow;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
-/// Names what [`clean`] does in a model's fingerprint: change it together with the function.
+/// Names what [`clean`] and [`break_long_words`] do in a model's fingerprint: change it together
+/// with them.
 pub(crate) const NORMALISATION: &str = "trim-nfc-break-1";
+
+/// Names what [`clean`] alone does: change it together with the function.
+pub(crate) const CLEANING: &str = "trim-nfc-1";
 
 /// Trims `text` and brings it to NFC.
 ///

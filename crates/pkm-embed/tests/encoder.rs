@@ -133,11 +133,11 @@ fn the_precision_asked_for_is_the_one_that_runs() {
     };
     let (f32, auto) = (precision(Precision::F32), precision(Precision::Auto));
     let (f32, auto) = (f32.unwrap(), auto.unwrap());
-    assert_eq!(f32.card().precision, Precision::F32);
+    assert_eq!(f32.card().precision, Some(Precision::F32));
     // A folder of notes may be opened on another processor: the vectors must go together.
     assert_eq!(f32.card().fingerprint, auto.card().fingerprint);
     if Kernel::Amx.is_usable() {
-        assert_eq!(auto.card().precision, Precision::Bf16);
+        assert_eq!(auto.card().precision, Some(Precision::Bf16));
         let bf16 = precision(Precision::Bf16).unwrap();
         assert_eq!(bf16.card(), auto.card());
         let texts = texts();
@@ -146,7 +146,7 @@ fn the_precision_asked_for_is_the_one_that_runs() {
             assert!(cosine(bf16, f32) > 0.9998, "{}", cosine(bf16, f32));
         }
     } else {
-        assert_eq!(auto.card().precision, Precision::F32);
+        assert_eq!(auto.card().precision, Some(Precision::F32));
         let error = precision(Precision::Bf16).unwrap_err().to_string();
         assert!(error.contains("`bf16`") && error.contains("AMX"), "{error}");
     }

@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+#[allow(dead_code, reason = "the tests of the embedding server use the rest")]
+#[path = "common/web.rs"]
+mod web;
+
 use std::collections::HashMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -12,6 +16,7 @@ use std::time::Duration;
 
 use pkm_embed::{Damage, Error, Manifest, ModelFolder, ModelState, PullOptions, PullProgress};
 use sha2::{Digest, Sha256};
+use web::{Request, Web};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -34,7 +39,7 @@ enum Fault {
 
 /// The files of the hub with the model `owner/tiny`, behind one redirect as on the real one.
 struct Hub {
-    endpoint: String,
+    web: Web,
     state: Arc<Mutex<State>>,
 }
 
@@ -60,22 +65,20 @@ impl Hub {
             requests: Vec::new(),
         };
         let state = Arc::new(Mutex::new(state));
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let served = Arc::clone(&state);
-        std::thread::spawn(move || {
-            for connection in listener.incoming() {
-                let state = Arc::clone(&served);
-                // A client that hangs up early is part of the tests.
-                std::thread::spawn(move || answer(connection.unwrap(), &state));
-            }
-        });
-        Hub { endpoint, state }
+        let web = Web::start(
+            None,
+            Arc::new(move |request, connection| {
+                answer(request, connection, &served);
+                None
+            }),
+        );
+        Hub { web, state }
     }
 
     fn options(&self) -> PullOptions {
         PullOptions {
-            endpoint: self.endpoint.clone(),
+            endpoint: self.web.endpoint(),
             stall_timeout: Duration::from_secs(20),
         }
     }
@@ -101,26 +104,21 @@ fn weights() -> Vec<u8> {
         .collect()
 }
 
-fn answer(mut connection: TcpStream, state: &Mutex<State>) -> Option<()> {
-    let mut lines = BufReader::new(connection.try_clone().ok()?).lines();
-    let request = lines.next()?.ok()?;
-    let path = request.split(' ').nth(1)?.to_owned();
-    let mut range = None;
-    for line in lines {
-        let line = line.ok()?.to_lowercase();
-        if line.is_empty() {
-            break;
+fn answer(request: &Request, connection: &mut TcpStream, state: &Mutex<State>) -> Option<()> {
+    let path = &request.path;
+    let asked = request.headers.get("range");
+    let range = match asked.and_then(|range| range.strip_prefix("bytes=")) {
+        Some(range) => {
+            let (from, to) = range.split_once('-')?;
+            Some((from.parse::<usize>().ok()?, to.parse::<usize>().ok()))
         }
-        if let Some(asked) = line.strip_prefix("range: bytes=") {
-            let (from, to) = asked.split_once('-')?;
-            range = Some((from.parse::<usize>().ok()?, to.parse::<usize>().ok()));
-        }
-    }
+        None => None,
+    };
     let mut state = state.lock().unwrap();
     if state.fault == Fault::Silent {
         drop(state);
         // Held open until the client has had enough.
-        let _ = std::io::copy(&mut connection, &mut std::io::sink());
+        let _ = std::io::copy(connection, &mut std::io::sink());
         return None;
     }
     let name = path.rsplit_once(&format!("/{COMMIT}/"))?.1;

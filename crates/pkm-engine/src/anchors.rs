@@ -66,10 +66,7 @@ impl Anchors {
         let mean = |texts: &[&str], role| {
             let embedded = embedder
                 .embed(texts, role)
-                .map_err(|source| Error::Internal {
-                    doing: "measuring the model's languages",
-                    source: Box::new(source),
-                })?;
+                .map_err(|source| Error::embedding("measuring the model's languages", source))?;
             Ok::<_, Error>(mean(&embedded.vectors, card.dim))
         };
         let anchor = |queries: &[&str], passages: &[&str]| {

@@ -9,7 +9,6 @@ mod outline;
 mod pack;
 mod snippet;
 mod split;
-mod tokens;
 
 use std::ops::Range;
 
@@ -19,7 +18,6 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::markdown::{one_line, split_front_matter};
 
 pub(crate) use snippet::snippet;
-pub(crate) use tokens::estimate_tokens;
 
 use outline::{Block, Section};
 use pack::Piece;

@@ -156,6 +156,24 @@ impl Error {
             reason: reason.into(),
         }
     }
+
+    /// What it means to a caller that `doing` could not embed: nothing by meaning for now, where
+    /// the model is on a server that is away.
+    pub(crate) fn embedding(doing: &'static str, source: pkm_embed::Error) -> Self {
+        if source.is_transient() {
+            let reason = reason(&source);
+            return Self::NoModel { reason };
+        }
+        Self::Internal {
+            doing,
+            source: Box::new(source),
+        }
+    }
+}
+
+/// Why the model cannot be used and what to do about it, as one sentence within another.
+pub(crate) fn reason(error: &pkm_embed::Error) -> String {
+    chain(error).replace("; hint: ", "; ")
 }
 
 /// The error and its causes in one line, for a place that keeps words only.

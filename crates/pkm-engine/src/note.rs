@@ -372,8 +372,10 @@ impl Engine {
     }
 
     fn embed_now(&self, id: NoteId) -> Result<Indexed, Error> {
-        let Some(embedder) = self.model().get() else {
-            return Ok(Indexed::Pending);
+        let embedder = match self.model().get() {
+            Some(embedder) if !embedder.is_remote() => embedder,
+            // Nobody who writes waits for a server: the worker does.
+            Some(_) | None => return Ok(Indexed::Pending),
         };
         let fingerprint = &embedder.card().fingerprint;
         let made: HashSet<ChunkId> = self
@@ -403,10 +405,7 @@ impl Engine {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let embedded = embedder
             .embed(&texts, Role::Passage)
-            .map_err(|source| Error::Internal {
-                doing: "embedding a note",
-                source: Box::new(source),
-            })?;
+            .map_err(|source| Error::embedding("embedding a note", source))?;
         let vectors: Vec<(PassageHash, Vec<f32>)> = missing
             .iter()
             .map(|chunk| chunk.passage_hash)

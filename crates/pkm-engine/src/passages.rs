@@ -29,7 +29,7 @@ impl Chunks {
             by,
             title,
             content,
-            &chunk::estimate_tokens,
+            &pkm_embed::estimate_tokens,
             chunk::Limits::default(),
         )
     }

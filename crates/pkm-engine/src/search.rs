@@ -277,12 +277,12 @@ impl Engine {
                 ),
             });
         }
+        if let Some(reason) = self.model().quiet() {
+            return Err(Error::NoModel { reason });
+        }
         let embedded = embedder
             .embed(&[query], Role::Query)
-            .map_err(|source| Error::Internal {
-                doing: "embedding the query",
-                source: Box::new(source),
-            })?;
+            .map_err(|source| Error::embedding("embedding the query", source))?;
         let fingerprint = card.fingerprint.clone();
         let probe = Probe::Query {
             text: query,

@@ -96,10 +96,12 @@ impl Engine {
             n_pending: counts.n_pending,
             n_failed: counts.n_failed,
             model: ModelStatus {
-                name: self.model().name().to_owned(),
+                name: card
+                    .as_ref()
+                    .map_or_else(|| self.model().name().to_owned(), |card| card.name.clone()),
                 fingerprint,
                 dim: card.as_ref().map(|card| card.dim),
-                precision: card.as_ref().map(|card| card.precision),
+                precision: card.as_ref().and_then(|card| card.precision),
                 device: card.map(|card| card.device),
                 state: self.model().state(),
             },

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use pkm_embed::{Embedder, Role};
 use pkm_store::{ChunkId, JobId, JobState, JobUpdate, NoteId, PassageHash, PendingPassage};
 
+use crate::model::{FIRST_REST, MAX_REST};
 use crate::passages::Chunks;
 use crate::{Engine, Error, chunk};
 
@@ -20,8 +21,8 @@ use crate::{Engine, Error, chunk};
 const LOOK: Duration = Duration::from_millis(500);
 /// Passages fetched at a time, to sort by length and batch.
 const FETCH: usize = 256;
-/// Tokens embedded between two commits: small enough that a cancel is quick and a kill loses little.
-const BATCH_TOKENS: usize = 4_096;
+/// The longest rest that a model on a server may ask for.
+const MAX_ASKED_REST: Duration = Duration::from_secs(600);
 /// How often a job's row is written, at most.
 const REPORT: Duration = Duration::from_millis(200);
 /// How long the end of an engine waits for its worker.
@@ -104,6 +105,34 @@ impl Drop for WorkerHandle {
     }
 }
 
+/// How long a model that is away is let alone.
+struct Rest {
+    until: Instant,
+    next: Duration,
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self {
+            until: Instant::now(),
+            next: FIRST_REST,
+        }
+    }
+}
+
+impl Rest {
+    fn lasts(&self) -> bool {
+        Instant::now() < self.until
+    }
+
+    /// Rests for twice as long as the last time, and at least as long as the model asks for.
+    fn lengthen(&mut self, asked: Option<Duration>) {
+        let asked = asked.unwrap_or_default().min(MAX_ASKED_REST);
+        self.until = Instant::now() + self.next.max(asked);
+        self.next = (self.next * 2).min(MAX_REST);
+    }
+}
+
 /// Why a stretch of work ended before its end.
 enum Interrupted {
     /// The engine closes: the work is left for the next worker.
@@ -130,14 +159,22 @@ impl From<pkm_store::Error> for Interrupted {
 impl Engine {
     fn work(&self) {
         let mut purged = false;
+        let mut rest = Rest::default();
         while !self.core.wake.stopped() {
+            // Whoever reaches a model that was away ends the rest.
+            let is_resting = self.model().is_away() && rest.lasts();
             if let Some(embedder) = self.model().get()
-                && let Err(error) = self.work_once(&embedder, &mut purged)
+                && !is_resting
             {
-                tracing::warn!(
-                    error = crate::error::chain(&error),
-                    "background work failed"
-                );
+                match self.work_once(&embedder, &mut purged) {
+                    Ok(()) => rest = Rest::default(),
+                    // Said when the model went away; what is pending stays so.
+                    Err(Error::NoModel { .. }) => rest.lengthen(self.model().retry_after()),
+                    Err(error) => tracing::warn!(
+                        error = crate::error::chain(&error),
+                        "background work failed"
+                    ),
+                }
             }
             self.core.wake.wait(LOOK);
         }
@@ -233,7 +270,7 @@ impl Engine {
             }
             report.n_left(self.store().counts(fingerprint)?.n_pending);
             missing.sort_by_key(|passage| passage.n_tokens);
-            for batch in batches(&missing) {
+            for batch in batches(&missing, embedder.batch_tokens()) {
                 self.embed_batch(embedder, batch)?;
                 report.advance(batch.len(), "passages embedded")?;
             }
@@ -264,6 +301,10 @@ impl Engine {
                 self.store()
                     .put_vectors(&card.fingerprint, card.dim, &vectors)?;
             }
+            // Not the passages' fault: they stay pending.
+            Err(error) if error.is_transient() => {
+                return Err(Error::embedding("embedding passages", error));
+            }
             Err(error) if batch.len() == 1 => {
                 let reason = crate::error::chain(&error);
                 tracing::error!(note = batch[0].note_id.0, reason, "a passage was given up");
@@ -272,9 +313,9 @@ impl Engine {
             }
             // One bad passage must not take the others with it.
             Err(_) => {
-                for passage in batch {
-                    self.embed_batch(embedder, std::slice::from_ref(passage))?;
-                }
+                let (first, second) = batch.split_at(batch.len() / 2);
+                self.embed_batch(embedder, first)?;
+                self.embed_batch(embedder, second)?;
             }
         }
         Ok(())
@@ -319,12 +360,12 @@ enum Rechunk {
     CutOtherwise,
 }
 
-/// Stretches of `passages` of about [`BATCH_TOKENS`] tokens each, at least one passage.
-fn batches(passages: &[PendingPassage]) -> Vec<&[PendingPassage]> {
+/// Stretches of `passages` of about `max_tokens` tokens each, at least one passage.
+fn batches(passages: &[PendingPassage], max_tokens: usize) -> Vec<&[PendingPassage]> {
     let mut batches = Vec::new();
     let (mut start, mut n_tokens) = (0, 0);
     for (i, passage) in passages.iter().enumerate() {
-        if i > start && n_tokens + passage.n_tokens > BATCH_TOKENS {
+        if i > start && n_tokens + passage.n_tokens > max_tokens {
             batches.push(&passages[start..i]);
             (start, n_tokens) = (i, 0);
         }
@@ -418,6 +459,12 @@ impl<'a> Report<'a> {
             Err(Interrupted::Stopped) => return Ok(Outcome::Stopped),
             Err(Interrupted::JobWaits) => return Ok(Outcome::JobWaits),
             Err(Interrupted::Failed(error)) if self.job.is_none() => return Err(error),
+            Err(Interrupted::Failed(Error::NoModel { reason })) => (
+                JobState::Failed,
+                Some(format!(
+                    "{reason}; what is embedded is kept, the rest follows when the model is back"
+                )),
+            ),
             Err(Interrupted::Failed(error)) => {
                 (JobState::Failed, Some(crate::error::chain(&error)))
             }

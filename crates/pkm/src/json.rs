@@ -194,6 +194,7 @@ pub(crate) fn status(status: &Status, note: Option<&str>) -> Value {
         ModelState::Ready => ("ready", None),
         ModelState::Absent { reason } => ("absent", Some(reason.as_str())),
         ModelState::Failed { reason } => ("failed", Some(reason.as_str())),
+        ModelState::Away { reason } => ("away", Some(reason.as_str())),
     };
     json!({
         "notes": status.n_notes,

@@ -5,19 +5,22 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use pkm_embed::{
-    DeviceChoice, Embedder, Encoder, EncoderOptions, Manifest, ModelFolder, ModelState, Precision,
-    Source,
+    DeviceChoice, Embedder, Encoder, EncoderOptions, HttpEmbedder, HttpOptions, Manifest,
+    ModelFolder, ModelState, Precision, Source,
 };
 use pkm_engine::ModelSource;
 
-use crate::config::Config;
+use crate::config::{Config, Kind};
 use crate::report::Failure;
 
 /// Stands in for the default model where only this one is installed: the same model with smaller
 /// weights, which can be had without the hub.
 const STAND_IN: &str = "multilingual-e5-small-q4";
 
-/// The model in use.
+/// What keeps in mind which model a server has, beside the notes.
+const KNOWN_MODELS: &str = "embedder-models.json";
+
+/// The model in use, of those that run in this process.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     pub(crate) manifest: Manifest,
@@ -49,9 +52,41 @@ pub(crate) fn named(name: &str, folder: &ModelFolder) -> Result<Manifest> {
         .into())
 }
 
+/// Whether a server embeds, and no model in this process.
+pub(crate) fn on_server(config: &Config) -> bool {
+    config.embedder.kind.value == Kind::Http
+}
+
+/// The model in use, where it runs in this process; none where a server embeds.
+pub(crate) fn in_use(config: &Config) -> Result<Option<Choice>> {
+    if on_server(config) {
+        return Ok(None);
+    }
+    choose(config).map(Some)
+}
+
+/// The model in use, for what only a model in this process can do.
+pub(crate) fn local(config: &Config) -> Result<Choice> {
+    let choice = in_use(config)?;
+    choice.ok_or_else(|| {
+        Failure::usage("a server embeds (`embedder` is `http`), so no model here is in use")
+            .hint("name a model, or say `--embedder local`")
+            .into()
+    })
+}
+
+/// The name of the model in use, as far as it is known before it is loaded.
+pub(crate) fn name(config: &Config) -> Result<String> {
+    Ok(match &config.model.value {
+        Some(name) => name.clone(),
+        None if on_server(config) => "the server's".to_owned(),
+        None => choose(config)?.manifest.name,
+    })
+}
+
 /// The model that the settings name; if they name none, the default one, or its stand-in where
 /// only that is installed.
-pub(crate) fn choose(config: &Config) -> Result<Choice> {
+fn choose(config: &Config) -> Result<Choice> {
     let folder = folder(config);
     if let Some(name) = &config.model.value {
         return Ok(Choice {
@@ -82,10 +117,12 @@ pub(crate) fn choose(config: &Config) -> Result<Choice> {
     Ok(choice)
 }
 
-/// What the engine is given: the chosen model, or the reason why there is none.
-pub(crate) fn source(config: &Config) -> Result<ModelSource> {
-    let manifest = match choose(config) {
-        Ok(choice) => choice.manifest,
+/// What the engine is given for the notes in `data_dir`: the chosen model or the server, or the
+/// reason why there is none.
+pub(crate) fn source(config: &Config, data_dir: &Path) -> Result<ModelSource> {
+    let manifest = match in_use(config) {
+        Ok(Some(choice)) => choice.manifest,
+        Ok(None) => return server(config, data_dir),
         Err(error) => {
             return Ok(ModelSource::Absent {
                 reason: undescribed(error)?,
@@ -124,6 +161,28 @@ pub(crate) fn undescribed(error: anyhow::Error) -> Result<String> {
         Ok(error) => Ok(error.to_string().replace("; hint: ", "; ")),
         Err(error) => Err(error),
     }
+}
+
+fn server(config: &Config, data_dir: &Path) -> Result<ModelSource> {
+    let options = HttpOptions {
+        model: config.model.value.clone(),
+        known_models: Some(data_dir.join(KNOWN_MODELS)),
+        ..config.embedder.http.clone()
+    };
+    tracing::info!(
+        url = options.url,
+        "texts of notes and questions are sent to the embedding server"
+    );
+    let key = config.embedder.key.clone();
+    Ok(ModelSource::Load {
+        name: name(config)?,
+        load: Box::new(move || {
+            let key = key.read()?;
+            let options = options.clone();
+            let embedder = HttpEmbedder::connect(HttpOptions { key, ..options })?;
+            Ok(Arc::new(embedder) as Arc<dyn Embedder>)
+        }),
+    })
 }
 
 /// What to do to have the model in the folder `root`, to be read after a semicolon.

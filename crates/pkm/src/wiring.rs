@@ -41,13 +41,9 @@ pub(crate) fn open_at(
     model: ModelUse,
 ) -> Result<Engine> {
     let source = match model {
-        ModelUse::Load => models::source(config)?,
+        ModelUse::Load => models::source(config, &data_dir)?,
         ModelUse::None => ModelSource::Absent {
-            name: config
-                .model
-                .value
-                .clone()
-                .unwrap_or_else(|| models::default_model().name.clone()),
+            name: models::name(config)?,
             reason: "this command does not load the model".to_owned(),
         },
     };

@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
+use pkm_embed::token_weight;
 use unicode_segmentation::GraphemeCursor;
 
 use super::outline::Borders;
-use super::tokens;
 
 /// The tokens that a part may have.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +80,7 @@ fn cut_once(
     room: Room,
 ) -> Vec<Range<usize>> {
     let text = &content[range.clone()];
-    let estimated: f32 = text.chars().map(tokens::weight).sum();
+    let estimated: f32 = text.chars().map(token_weight).sum();
     // The estimate says how tokens are spread, the count how many there are.
     let scale = n_tokens as f32 / estimated.max(0.01);
     let candidates = candidates(content, range, borders, scale);
@@ -120,7 +120,7 @@ fn cut_once(
             break;
         };
         parts.push(start..cut);
-        before += scale * content[start..cut].chars().map(tokens::weight).sum::<f32>();
+        before += scale * content[start..cut].chars().map(token_weight).sum::<f32>();
         start = cut;
     }
     parts.push(start..range.end);
@@ -133,7 +133,7 @@ fn advance(content: &str, range: Range<usize>, weight: f32) -> usize {
     content[range.clone()]
         .char_indices()
         .find(|(_, c)| {
-            sum += tokens::weight(*c);
+            sum += token_weight(*c);
             sum > weight
         })
         .map_or(range.end, |(at, _)| range.start + at)
@@ -204,7 +204,7 @@ fn candidates(
         if c == '\n' {
             line = range.start + i + 1;
         }
-        before += scale * tokens::weight(c);
+        before += scale * token_weight(c);
     }
     found
 }

@@ -1,3 +1,4 @@
+use pkm_embed::estimate_tokens;
 use proptest::prelude::*;
 use unicode_segmentation::GraphemeCursor;
 

@@ -1,6 +1,7 @@
 //! The engine through its public face, on real folders, with a model-free embedder.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail as its tests do")]
 
+mod away;
 mod changes;
 mod notes;
 mod search;

@@ -59,6 +59,7 @@ enum ModelWord {
     Ready,
     Absent,
     Failed,
+    Away,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -96,10 +97,12 @@ impl NoteTool for IndexStatus {
         let model = match (answer.model.state, &answer.model.reason) {
             (ModelWord::Ready, _) => "ready".to_owned(),
             (ModelWord::Loading, _) => "still loading".to_owned(),
-            (ModelWord::Absent | ModelWord::Failed, Some(reason)) => {
+            (ModelWord::Absent | ModelWord::Failed | ModelWord::Away, Some(reason)) => {
                 format!("not available: {reason}")
             }
-            (ModelWord::Absent | ModelWord::Failed, None) => "not available".to_owned(),
+            (ModelWord::Absent | ModelWord::Failed | ModelWord::Away, None) => {
+                "not available".to_owned()
+            }
         };
         let mut text = format!(
             "{}, {} in the trash. By meaning: {} of {} indexed, {} pending, {} failed. Model {}: {model}.",
@@ -136,6 +139,7 @@ pub(crate) fn status(engine: &Engine) -> Result<StatusAnswer, Fault> {
         ModelState::Ready => (ModelWord::Ready, None),
         ModelState::Absent { reason } => (ModelWord::Absent, Some(reason)),
         ModelState::Failed { reason } => (ModelWord::Failed, Some(reason)),
+        ModelState::Away { reason } => (ModelWord::Away, Some(reason)),
     };
     Ok(StatusAnswer {
         notes,

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Bench, config: &Config, out: &mut Out) -> Result<()> {
 }
 
 fn embed(args: &Embed, config: &Config, out: &mut Out) -> Result<()> {
-    let manifest = models::choose(config)?.manifest;
+    let manifest = models::local(config)?.manifest;
     let folder = models::folder(config);
     if let ModelState::Missing = folder.state(&manifest) {
         return Err(
@@ -116,7 +116,7 @@ struct Run {
     threads: usize,
     fingerprint: String,
     device: String,
-    precision: String,
+    precision: Option<String>,
     kernel: Option<String>,
     loaded: Duration,
     /// One question at a time.
@@ -190,7 +190,7 @@ impl Run {
             threads: encoder.n_threads(),
             fingerprint: card.fingerprint.clone(),
             device: card.device.clone(),
-            precision: card.precision.to_string(),
+            precision: card.precision.map(|precision| precision.to_string()),
             kernel: kernel.map(|(kernel, _)| kernel.to_string()),
             loaded,
             queries,

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use pkm_embed::ModelState;
-use pkm_engine::{Finding, Severity};
+use pkm_engine::{Finding, ModelState as EngineModelState, Severity};
 use serde_json::{Value, json};
 
 use crate::cli::Format;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Doctor, config: &Config, out: &mut Out) -> Result<()> {
     let model = model_finding(config)?;
     let engine = wiring::open(config, Turn::Never, ModelUse::Load)?;
     // Only a loaded model says which passages are its own.
-    engine.wait_model(wiring::MODEL_WAIT);
+    let state = engine.wait_model(wiring::MODEL_WAIT);
     let mut findings = engine.doctor()?;
     let mut repaired = Vec::new();
     if args.repair && n_problems(&findings) > 0 {
@@ -34,6 +34,11 @@ pub(crate) fn run(args: &Doctor, config: &Config, out: &mut Out) -> Result<()> {
         findings = engine.doctor()?;
     }
     findings.extend(model);
+    if let EngineModelState::Away { reason } = state {
+        let severity = Severity::Note;
+        let what = format!("the model is away: {reason}");
+        findings.push(Finding { severity, what });
+    }
     let n_problems = n_problems(&findings);
     if args.format.json {
         let findings: Vec<Value> = findings.iter().map(to_json).collect();
@@ -71,8 +76,9 @@ fn n_problems(findings: &[Finding]) -> usize {
 /// What is to be said about the model, with its checksums compared.
 fn model_finding(config: &Config) -> Result<Option<Finding>> {
     let finding = |severity, what| Some(Finding { severity, what });
-    let manifest = match models::choose(config) {
-        Ok(choice) => choice.manifest,
+    let manifest = match models::in_use(config) {
+        Ok(Some(choice)) => choice.manifest,
+        Ok(None) => return Ok(None),
         Err(error) => return Ok(finding(Severity::Problem, models::undescribed(error)?)),
     };
     let folder = models::folder(config);

@@ -36,7 +36,9 @@ pub(crate) fn run(engine: &Engine, scope: ReindexScope, interrupt: &Interrupt) -
     match wait_model(engine, interrupt) {
         ModelState::Ready => {}
         ModelState::Loading => return stopped(engine),
-        ModelState::Absent { reason } => return Ok(Outcome::NoModel { reason }),
+        ModelState::Absent { reason } | ModelState::Away { reason } => {
+            return Ok(Outcome::NoModel { reason });
+        }
         ModelState::Failed { reason } => {
             return Ok(Outcome::NoModel {
                 reason: format!("the model cannot be loaded: {reason}"),

@@ -64,14 +64,16 @@ pub(crate) fn run(args: Model, config: &Config, out: &mut Out) -> Result<()> {
 fn chosen(name: Option<&str>, config: &Config) -> Result<Manifest> {
     match name {
         Some(name) => models::named(name, &models::folder(config)),
-        None => Ok(models::choose(config)?.manifest),
+        None => Ok(models::local(config)?.manifest),
     }
 }
 
 /// The model called `name`, else the one of the settings, else the default one: not its stand-in,
 /// which is in use only as long as the default one is not there.
 fn to_pull(name: Option<&str>, config: &Config) -> Result<Manifest> {
-    let name = name.or(config.model.value.as_deref());
+    // The name of a server's model is none of ours.
+    let own = config.model.value.as_deref();
+    let name = name.or(own.filter(|_| !models::on_server(config)));
     let name = name.unwrap_or(&models::default_model().name);
     models::named(name, &models::folder(config))
 }
@@ -95,9 +97,8 @@ fn pull(manifest: &Manifest, config: &Config, out: &mut Out) -> Result<()> {
 fn list(format: &Format, config: &Config, out: &mut Out) -> Result<()> {
     let folder = models::folder(config);
     // A setting that names a model there is none of is no reason to hide those that there are.
-    let in_use = models::choose(config)
-        .ok()
-        .map(|chosen| chosen.manifest.name);
+    let chosen = models::in_use(config).ok().flatten();
+    let in_use = chosen.map(|choice| choice.manifest.name);
     let is_in_use = |model: &ListedModel| in_use.as_ref() == Some(&model.name);
     if format.json {
         let models: Vec<Value> = folder

@@ -16,7 +16,7 @@ use pkm_transport::http::{self, HttpOptions, Token};
 use pkm_transport::{Direction, StdioOptions, Tap};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
+use crate::config::{Config, Kind};
 use crate::out;
 use crate::report::Failure;
 use crate::wiring::{self, ModelUse, Turn};
@@ -63,6 +63,12 @@ pub(crate) fn run(args: &Serve, config: &Config) -> Result<()> {
         Some(address) => Some((*address, http_options(args)?)),
         None => None,
     };
+    if config.embedder.kind.value == Kind::Http {
+        tracing::warn!(
+            url = config.embedder.http.url,
+            "texts of notes and questions leave this program for the embedding server"
+        );
+    }
     let engine = wiring::open(config, Turn::Take, ModelUse::Load)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

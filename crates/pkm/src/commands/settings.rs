@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Map, json};
 
 use crate::cli::Format;
-use crate::config::{Config, Setting};
+use crate::config::{Config, Kind, Setting};
 use crate::models;
 use crate::out::Out;
 
@@ -29,14 +29,14 @@ pub(crate) fn run(args: &Settings, config: &Config, out: &mut Out) -> Result<()>
         return Ok(out.line(config.file.display().to_string())?);
     }
     let model = Setting {
-        value: match &config.model.value {
-            Some(name) => name.clone(),
-            None => models::choose(config)?.manifest.name,
-        },
+        value: models::name(config)?,
         origin: config.model.origin,
     };
-    let rows = [
+    let mut rows = vec![
         row("data", &config.data, |path| path.display().to_string()),
+        row("embedder", &config.embedder.kind, |kind| {
+            kind.name().to_owned()
+        }),
         row("model", &model, String::clone),
         row("models", &config.models, |path| path.display().to_string()),
         row("hub", &config.hub, String::clone),
@@ -49,6 +49,10 @@ pub(crate) fn run(args: &Settings, config: &Config, out: &mut Out) -> Result<()>
         row("trash_days", &config.trash_days, u32::to_string),
         row("connector_tools", &config.connector_tools, bool::to_string),
     ];
+    if config.embedder.kind.value == Kind::Http {
+        let of_server = config.embedder.rows.iter();
+        rows.extend(of_server.map(|(name, value, by)| (name.as_str(), value.clone(), origin(by))));
+    }
     let missing = if config.file_exists {
         ""
     } else {
@@ -67,10 +71,15 @@ pub(crate) fn run(args: &Settings, config: &Config, out: &mut Out) -> Result<()>
             "file_exists": config.file_exists,
         }))?);
     }
+    let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
     for (name, value, origin) in rows {
-        out.line(format!("{name:<15} {value}  ({origin})"))?;
+        out.line(format!("{name:<width$} {value}  ({origin})"))?;
     }
-    Ok(out.line(format!("{:<15} {}{missing}", "file", config.file.display()))?)
+    Ok(out.line(format!(
+        "{:<width$} {}{missing}",
+        "file",
+        config.file.display()
+    ))?)
 }
 
 fn row<T>(

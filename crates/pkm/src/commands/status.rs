@@ -18,7 +18,8 @@ pub(crate) struct Status {
 
 pub(crate) fn run(args: &Status, config: &Config, out: &mut Out) -> Result<()> {
     // Why there is none to choose is said where the model's state is.
-    let note = models::choose(config).ok().and_then(|choice| choice.note);
+    let chosen = models::in_use(config).ok().flatten();
+    let note = chosen.and_then(|choice| choice.note);
     let engine = wiring::open(config, Turn::Never, ModelUse::Load)?;
     // Only a loaded model says which passages are its own.
     engine.wait_model(wiring::MODEL_WAIT);
@@ -52,9 +53,13 @@ fn print(status: &EngineStatus, note: Option<&str>, out: &mut Out) -> Result<()>
         ),
         ModelState::Absent { .. } => "absent".to_owned(),
         ModelState::Failed { .. } => "failed".to_owned(),
+        ModelState::Away { .. } => "away".to_owned(),
     };
     out.line(format!("model     {}: {state}", model.name))?;
-    if let ModelState::Absent { reason } | ModelState::Failed { reason } = &model.state {
+    if let ModelState::Absent { reason }
+    | ModelState::Failed { reason }
+    | ModelState::Away { reason } = &model.state
+    {
         out.line(format!("          {reason}"))?;
     }
     if let Some(note) = note {

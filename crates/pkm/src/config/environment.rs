@@ -1,10 +1,31 @@
 //! The one place that reads the environment.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use pkm_embed::ApiKey;
+
 use crate::report::Failure;
+
+/// What sets the embedding server, each named after the key of the config file.
+pub(super) const EMBEDDER: [&str; 14] = [
+    "PKM_EMBEDDER",
+    "PKM_EMBEDDER_URL",
+    "PKM_EMBEDDER_API",
+    "PKM_EMBEDDER_KEY_FILE",
+    "PKM_EMBEDDER_QUERY_PREFIX",
+    "PKM_EMBEDDER_PASSAGE_PREFIX",
+    "PKM_EMBEDDER_DIMENSION",
+    "PKM_EMBEDDER_WINDOW",
+    "PKM_EMBEDDER_LANGUAGES",
+    "PKM_EMBEDDER_BATCH",
+    "PKM_EMBEDDER_REQUESTS",
+    "PKM_EMBEDDER_TIMEOUT",
+    "PKM_EMBEDDER_RETRIES",
+    "PKM_EMBEDDER_TOKENIZER",
+];
 
 /// What the environment says; an empty variable counts as unset.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +45,10 @@ pub(crate) struct Environment {
     pub(crate) pkm_threads: Option<OsString>,
     pub(crate) pkm_log: Option<OsString>,
     pub(crate) pkm_connector_tools: Option<OsString>,
+    /// Those of [`EMBEDDER`] that are set.
+    pub(crate) embedder: BTreeMap<&'static str, OsString>,
+    /// Kept apart, and in a type that does not show it.
+    pub(crate) pkm_embedder_key: Option<ApiKey>,
     /// The variable that the hub's own tools read.
     pub(crate) hf_endpoint: Option<OsString>,
     pub(crate) visual: Option<OsString>,
@@ -48,6 +73,12 @@ impl Environment {
             pkm_threads: variable("PKM_THREADS"),
             pkm_log: variable("PKM_LOG"),
             pkm_connector_tools: variable("PKM_CONNECTOR_TOOLS"),
+            embedder: EMBEDDER
+                .into_iter()
+                .filter_map(|name| Some((name, variable(name)?)))
+                .collect(),
+            pkm_embedder_key: variable("PKM_EMBEDDER_KEY")
+                .map(|key| ApiKey::new(&key.to_string_lossy())),
             hf_endpoint: variable("HF_ENDPOINT"),
             visual: variable("VISUAL"),
             editor: variable("EDITOR"),

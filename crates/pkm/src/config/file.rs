@@ -22,11 +22,26 @@ pub(super) struct File {
     pub(super) log: Option<String>,
     pub(super) trash_days: Option<u32>,
     pub(super) connector_tools: Option<bool>,
+    pub(super) embedder: Option<String>,
+    pub(super) embedder_url: Option<String>,
+    pub(super) embedder_api: Option<String>,
+    pub(super) embedder_key_file: Option<PathBuf>,
+    pub(super) embedder_query_prefix: Option<String>,
+    pub(super) embedder_passage_prefix: Option<String>,
+    pub(super) embedder_dimension: Option<usize>,
+    pub(super) embedder_window: Option<usize>,
+    pub(super) embedder_languages: Option<Vec<String>>,
+    pub(super) embedder_batch: Option<usize>,
+    pub(super) embedder_requests: Option<usize>,
+    /// Seconds.
+    pub(super) embedder_timeout: Option<u64>,
+    pub(super) embedder_retries: Option<usize>,
+    pub(super) embedder_tokenizer: Option<PathBuf>,
 }
 
 impl File {
-    /// Reads the file at `path`; `None` where there is none. `~/` at the start of a folder means
-    /// `home`, and a relative folder is below the one that the file is in.
+    /// Reads the file at `path`; `None` where there is none. `~/` at the start of a path means
+    /// `home`, and a relative path is below the folder that the file is in.
     pub(super) fn read(path: &Path, home: Option<&Path>) -> Result<Option<Self>, Failure> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -50,12 +65,18 @@ impl File {
             ))
         })?;
         let base = path.parent().unwrap_or(Path::new(""));
-        for folder in [&mut file.data, &mut file.models].into_iter().flatten() {
-            let expanded = match (folder.strip_prefix("~"), home) {
+        let paths = [
+            &mut file.data,
+            &mut file.models,
+            &mut file.embedder_key_file,
+            &mut file.embedder_tokenizer,
+        ];
+        for path in paths.into_iter().flatten() {
+            let expanded = match (path.strip_prefix("~"), home) {
                 (Ok(below), Some(home)) => home.join(below),
-                _ => base.join(&*folder),
+                _ => base.join(&*path),
             };
-            *folder = expanded;
+            *path = expanded;
         }
         Ok(Some(file))
     }

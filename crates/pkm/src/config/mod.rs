@@ -1,6 +1,7 @@
 //! The settings of a run, and where each came from: flag before environment before file before
 //! default.
 
+mod embedder;
 mod environment;
 mod file;
 mod paths;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+pub(crate) use embedder::{Embedder, Kind};
 pub(crate) use environment::Environment;
 use file::File;
 
@@ -29,6 +31,13 @@ pub(crate) struct Flags {
     /// Folder that holds the notes [env: PKM_HOME]
     #[arg(long, global = true, value_name = "FOLDER")]
     data: Option<PathBuf>,
+    /// Who embeds: `local`, or `http` for a server, which gets the texts of all notes
+    /// [env: PKM_EMBEDDER]
+    #[arg(long, global = true, value_name = "KIND")]
+    embedder: Option<String>,
+    /// Address of the server that embeds [env: PKM_EMBEDDER_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    embedder_url: Option<String>,
     /// Model that finds by meaning; `pkm model list` shows them [env: PKM_MODEL]
     #[arg(long, global = true, value_name = "NAME")]
     model: Option<String>,
@@ -53,7 +62,8 @@ pub(crate) struct Flags {
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) data: Setting<PathBuf>,
-    /// `None` leaves the choice to what is installed.
+    pub(crate) embedder: Embedder,
+    /// `None` leaves the choice to what is installed, or to the server that embeds.
     pub(crate) model: Setting<Option<String>>,
     pub(crate) models: Setting<PathBuf>,
     /// Address that models are fetched from.
@@ -109,6 +119,7 @@ impl Config {
         };
         let file_exists = file.is_some();
         let file = file.unwrap_or_default();
+        let embedder = Embedder::resolve(flags, environment, file.clone())?;
         let data_home = paths::data_home(environment);
         let home_is_unknown = |what: &str, setting: &str| {
             Failure::new(format!("there is no home folder to put the {what} in")).hint(setting)
@@ -210,6 +221,7 @@ impl Config {
         .expect("there is a default");
         Ok(Self {
             data,
+            embedder,
             connector_tools,
             model,
             models,
