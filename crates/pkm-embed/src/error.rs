@@ -68,8 +68,8 @@ pub enum Error {
         /// The cargo feature that adds it.
         feature: &'static str,
     },
-    /// A kernel was asked for that this processor cannot run.
-    #[error("this processor cannot run the `{kernel}` kernel")]
+    /// A kernel was asked for that this processor does not have, or that cannot cut up this model.
+    #[error("the `{kernel}` kernel cannot run this model on this processor")]
     Kernel {
         /// The kernel asked for.
         kernel: crate::Kernel,

@@ -82,9 +82,14 @@ fn every_kernel_gives_the_vectors_of_the_originals() {
                 kernel: Some(kernel),
                 ..EncoderOptions::default()
             };
-            let encoder =
-                Encoder::load_with(&tiny_manifest(name), &tiny_folder(name), &options).unwrap();
-            check_reference(name, &encoder);
+            let loaded = Encoder::load_with(&tiny_manifest(name), &tiny_folder(name), &options);
+            // It cuts models up into blocks of 32; these are narrower.
+            if kernel == Kernel::Amx {
+                let error = loaded.unwrap_err().to_string();
+                assert!(error.contains("`amx`"), "{error}");
+                continue;
+            }
+            check_reference(name, &loaded.unwrap());
         }
     }
 }
