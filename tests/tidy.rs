@@ -12,6 +12,7 @@ const HOUSE: &[(&str, &[&str], &[&str])] = &[
         &[
             "candle-core",
             "candle-nn",
+            "candle-transformers",
             "tokenizers",
             "hf-hub",
             "safetensors",
