@@ -162,7 +162,7 @@ impl Engine {
                 "engine": "ours",
                 "version": env!("CARGO_PKG_VERSION"),
                 "kernel": encoder.kernel().map(|(kernel, _)| kernel.to_string()),
-                "precision": encoder.card().precision.to_string(),
+                "precision": encoder.card().precision.map(|precision| precision.to_string()),
                 "threads": encoder.n_threads(),
             }),
             #[cfg(feature = "peers")]
