@@ -125,7 +125,7 @@ def model_folder(root, name):
 
 
 def manifest(name):
-    """The model's manifest, models/NAME.toml."""
+    """The manifest of a model that the engines of others can run here."""
     path = ROOT / "models" / f"{name}.toml"
     if not path.exists():
         raise Failed(f"no model is called `{name}`")
@@ -134,7 +134,10 @@ def manifest(name):
     except ImportError:
         # Python 3.10 and older have no TOML reader of their own; pip carries one.
         from pip._vendor import tomli as tomllib
-    return tomllib.loads(path.read_text("utf-8"))
+    found = tomllib.loads(path.read_text("utf-8"))
+    if found["architecture"] not in ("bert", "xlm-roberta") or found["pooling"] != "mean":
+        raise Failed(f"`{name}` is no BERT with mean pooling; only such are run in other engines")
+    return found
 
 
 def read_vectors(path, n_vectors):

@@ -60,13 +60,13 @@ class Environment:
     """A virtual environment in `folder`, which may have been there before."""
 
     def __init__(self, folder, say):
-        self.python, self.say = folder / "bin" / "python", say
-        if not self.python.exists():
-            say(f"making a virtual environment in {folder}")
-            venv.create(folder, with_pip=True)
+        self.folder, self.python, self.say = folder, folder / "bin" / "python", say
 
     def install(self, engines):
         """Installs what `engines` need; gives the reason for each that cannot be had."""
+        if not self.python.exists():
+            self.say(f"making a virtual environment in {self.folder}")
+            venv.create(self.folder, with_pip=True)
         needed = {part for engine in engines for part in ENGINES[engine]}
         faults = {part: self.install_part(part) for part in PARTS if part in needed}
         missing = {}

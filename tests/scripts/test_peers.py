@@ -88,6 +88,12 @@ class Driver(unittest.TestCase):
         self.assertEqual(list(other), [0.5, 0.5])
         self.assertAlmostEqual(driver.cosine(one, other), 0.5**0.5)
 
+    def test_only_models_that_every_engine_runs_are_taken(self):
+        self.assertEqual(driver.manifest("all-minilm-l6-v2")["dimension"], 384)
+        for name in ("qwen3-embedding-0.6b", "kure-v1"):
+            with self.assertRaisesRegex(driver.Failed, "is no BERT with mean pooling"):
+                driver.manifest(name)
+
     def worker(self, folder, program):
         command = [sys.executable, "-c", program]
         return driver.Worker("test", command, driver.cores(), 1, Path(folder) / "log")
