@@ -3,7 +3,6 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sha2::{Digest, Sha256};
 
@@ -12,6 +11,7 @@ use crate::error::Error;
 use crate::kernels::{Kernel, Precision};
 use crate::manifest::{Architecture, Manifest, Pooling, Prefixes};
 use crate::model::{Config, Model};
+use crate::parallel::in_parallel;
 use crate::tokenizer::Tokenizer;
 use crate::weights::WeightFile;
 use crate::{DeviceChoice, Embedded, Embedder, ModelCard, Role};
@@ -250,45 +250,6 @@ impl fmt::Debug for Encoder {
             .field("card", &self.card)
             .finish_non_exhaustive()
     }
-}
-
-/// What `job` gives for 0 to `n_jobs`, in order, worked off by this thread and as many others as
-/// make `n_threads`; or the first failure, after which no more are begun.
-fn in_parallel<T: Send>(
-    n_threads: usize,
-    n_jobs: usize,
-    job: impl Fn(usize) -> Result<T, Error> + Sync,
-) -> Result<Vec<T>, Error> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            if i >= n_jobs {
-                return Ok(done);
-            }
-            match job(i) {
-                Ok(result) => done.push((i, result)),
-                Err(error) => {
-                    next.store(n_jobs, Ordering::Relaxed);
-                    return Err(error);
-                }
-            }
-        }
-    };
-    let mut done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..n_threads.min(n_jobs))
-            .map(|_| scope.spawn(work))
-            .collect();
-        let mut done = work()?;
-        for other in others {
-            let joined = other.join();
-            done.extend(joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
-        }
-        Ok(done)
-    })?;
-    done.sort_unstable_by_key(|(i, _)| *i);
-    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 /// Cuts `order`, indices into `tokens` from the shortest text to the longest, into batches of

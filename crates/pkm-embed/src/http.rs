@@ -6,10 +6,7 @@ mod probe;
 mod server;
 
 use std::fmt;
-use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -22,6 +19,7 @@ use self::probe::PROBE;
 use self::server::{Patience, Question, Server, not_usable};
 use crate::error::{Error, ServerFault};
 use crate::manifest::Prefixes;
+use crate::parallel::in_parallel;
 use crate::{Embedded, Embedder, ModelCard, Role, checksum, text, tokens, vector};
 
 /// Longest wait where somebody waits: for the vector of a question, and at the start.
@@ -279,39 +277,9 @@ impl HttpEmbedder {
 
     /// Sends `requests`, several at once, and gives their answers in order.
     fn run(&self, requests: &[&[&str]], patience: Patience) -> Result<Vec<Answer>, ServerFault> {
-        let answers = Mutex::new(Vec::new());
-        let failure = Mutex::new(None);
-        let next = AtomicUsize::new(0);
-        let step = || {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(texts) = requests.get(place) else {
-                return ControlFlow::Break(());
-            };
-            match self.request_with_probe(texts, patience) {
-                Ok(answer) => {
-                    let mut answers = answers.lock().expect("no thread panics holding it");
-                    answers.push((place, answer));
-                    ControlFlow::Continue(())
-                }
-                Err(fault) => {
-                    *failure.lock().expect("no thread panics holding it") = Some(fault);
-                    next.store(requests.len(), Ordering::Relaxed);
-                    ControlFlow::Break(())
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..self.n_requests.min(requests.len()) {
-                scope.spawn(|| while step().is_continue() {});
-            }
-            while step().is_continue() {}
-        });
-        if let Some(fault) = failure.into_inner().expect("no thread panics holding it") {
-            return Err(fault);
-        }
-        let mut answers = answers.into_inner().expect("no thread panics holding it");
-        answers.sort_by_key(|(place, _)| *place);
-        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+        in_parallel(self.n_requests, requests.len(), |i| {
+            self.request_with_probe(requests[i], patience)
+        })
     }
 }
 

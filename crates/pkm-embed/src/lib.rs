@@ -23,6 +23,7 @@ mod manifest;
 mod model;
 mod modernbert;
 mod packed;
+mod parallel;
 mod pull;
 mod qwen3;
 mod static_vectors;
